@@ -1,0 +1,1 @@
+"""Monte Carlo statistics and verification for the attention logit."""

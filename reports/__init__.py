@@ -1,0 +1,1 @@
+"""What is shown: the record, tables, files."""

@@ -1,0 +1,1 @@
+"""What happens: draw q and k with JAX, and measure them."""

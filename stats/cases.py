@@ -1,0 +1,88 @@
+"""The nouns of the product: what is drawn (`Case`) and what should come out (`Reference`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+Kind = Literal["closed form", "quadrature", "bracket", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is drawn and how the logit is scaled: pure numbers and names.
+
+    The logit is `factor(scale) * sum_i q_i k_i` over `d_k` elements. Element laws are names of
+    `stats.elements.ELEMENTS` with their parameter, such as `student-t:9`; every law has mean 0
+    and standard deviation `sigma_*` before `mean_*` is added. With `n_keys` the replicate is one
+    query with that many keys, without it one q, k pair. With `logit_std` the logits of a row are
+    independent normals of that standard deviation and `d_k` is None.
+
+    Examples:
+        >>> case = Case(d_k=64, scale="sqrt-dk")
+        >>> case.cell().scale, case.parameters()
+        ('none', {})
+
+    """
+
+    d_k: int | None = 64
+    n_keys: int | None = None
+    elements_q: str = "normal"
+    elements_k: str = "normal"
+    sigma_q: float = 1.0
+    sigma_k: float = 1.0
+    mean_q: float = 0.0
+    mean_k: float = 0.0
+    correlation: float = 0.0
+    logit_std: float | None = None
+    scale: str = "none"
+    dtype: str = "float32"
+
+    def cell(self) -> Case:
+        """Everything that is drawn: the case without its scale."""
+        return replace(self, scale="none")
+
+    def canonical(self) -> str:
+        """Canonical JSON of the fields that differ from their defaults (and `d_k`, always)."""
+        shown = {"d_k": self.d_k, **_changed(self)}
+        return json.dumps(shown, sort_keys=True, separators=(",", ":"))
+
+    def parameters(self) -> dict[str, object]:
+        """Fields away from their default that have no column of their own in a record's row."""
+        own_column = {"d_k", "n_keys", "elements_q", "elements_k", "scale", "dtype"}
+        return {name: value for name, value in _changed(self).items() if name not in own_column}
+
+    @property
+    def elements(self) -> str:
+        """Both element laws in one word: `normal`, or `uniform x rademacher` where they differ."""
+        same = self.elements_q == self.elements_k
+        return self.elements_q if same else f"{self.elements_q} x {self.elements_k}"
+
+
+def _changed(case: Case) -> dict[str, object]:
+    values = {field.name: getattr(case, field.name) for field in fields(case)}
+    return {f.name: values[f.name] for f in fields(case) if values[f.name] != f.default}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The value that theory gives a quantity, derived without sampling.
+
+    `value` is a number, an interval `(low, high)` for kind `bracket`, or None for kind `none`.
+    A gap is judged as `(estimate - value) / unit`. `replicate_sd` is the standard deviation of
+    the quantity's influence function over independent replicates, so that the standard error of
+    an estimate from N replicates is `replicate_sd / sqrt(N)`; `replicate_skew` is the skewness of
+    the same function. Both are None where they are not known exactly, and `replicate_sd` is None
+    where it is infinite. `approximation` may be shown beside a row of kind `none` and is never
+    compared with.
+    """
+
+    value: float | tuple[float, float] | None
+    unit: float
+    replicate_sd: float | None
+    replicate_skew: float | None
+    kind: Kind
+    formula: str
+    assumptions: str = ""
+    approximation: float | None = None
