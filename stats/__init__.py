@@ -1,1 +1,1 @@
-"""What should happen and how to decide: cases, closed forms, moments, verdicts (NumPy and SciPy, pure)."""
+"""What should happen and how to decide: cases, closed forms, verdicts (pure)."""

@@ -48,7 +48,7 @@ class Moments:
         """Moments of the two samples together, exact up to rounding.
 
         With `delta = mean_b - mean_a` each sample's values are shifted onto the common mean:
-        `S_p = sum_j C(p, j) (-d_a)^j S_a,p-j + the same for b` (Pebay 2008, SAND2008-6212, eq. 2.1).
+        `S_p = sum_j C(p, j) (-d_a)^j S_a,p-j + the same for b` (Pebay 2008, eq. 2.1).
         """
         if other.count == 0:
             return self

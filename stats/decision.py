@@ -1,0 +1,190 @@
+"""Decide whether theory matches simulation, with stated error rates.
+
+What can go wrong, and what is done about it: many rows (Holm over the distinct tests); a skewed
+S^2 (Satterthwaite's chi-square law, not a z); a share near 0 or 1 (binomial tails, not a normal
+interval); an error bar estimated from the same draws (the reference's own standard error where it
+is known); a gap that no run of this size could see (`undecided`, not `match`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from . import pivots
+from .cases import Case, Reference
+from .conventions import scale_factor
+from .planning import Rates, skew_floor
+from .quantities import QUANTITIES, Estimate
+
+DEFAULT_RATES = Rates()
+Verdict = Literal["match", "mismatch", "undecided", "measured"]
+NUMERIC_FLOOR = 1e-6  # relative error of float32 products summed in blocks, with a margin of 10
+WIDEST_DETECTABLE = 0.5  # a run that cannot see half the value says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of any table: case, quantity, reference, estimate, verdict.
+
+    `gap`, `tolerance` and `detectable` are on the judged scale (fractions of the reference's
+    unit); `mcse` and the interval are in the estimate's unit. `decide` fills what follows
+    `capped`.
+    """
+
+    case: Case
+    quantity: str
+    reference: Reference
+    estimate: Estimate | None = None
+    capped: bool = False
+    gap: float | None = None
+    z: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    tolerance: float | None = None
+    detectable: float | None = None
+    verdict: Verdict | None = None
+    note: str = ""
+
+    @property
+    def test(self) -> tuple[object, ...]:
+        """Identity of the row's distinct test: same draws, same standardised deviation.
+
+        A logit moment's deviation does not depend on the scale; a row statistic's does.
+        """
+        quantity = QUANTITIES[self.quantity]
+        factor = None if quantity.group == "logits" else scale_factor(self.case)
+        return self.case.cell(), quantity.deviation, factor
+
+
+def distinct_tests(rows: Iterable[Row]) -> int:
+    """Tests in a table that are compared and not the same deviation twice."""
+    return len({row.test for row in rows if row.reference.kind != "none"})
+
+
+def decide(
+    rows: Sequence[Row], rates: Rates = DEFAULT_RATES, *, samples_only: bool = False
+) -> list[Row]:
+    """Rows with their verdicts, judged together (Holm at the family's false-alarm rate).
+
+    `samples_only`: the draws were given and no tolerance was, so that each row's tolerance is
+    what its draws detect.
+
+    Examples:
+        >>> from verify_variance.stats.predict import predict
+        >>> case = Case(d_k=64)
+        >>> row = Row(case, "std", predict(case, "std"), Estimate(356_110, 8.004, 5.79))
+        >>> decide([row])[0].verdict
+        'match'
+
+    """
+    tests = distinct_tests(rows)
+    judged = [_compared(row, rates, tests, samples_only) for row in rows]
+    adjusted = _holm({row.test: row.p_value for row in judged if row.p_value is not None})
+    return [
+        _verdict(replace(row, p_adjusted=adjusted[row.test]), rates)
+        if row.p_value is not None
+        else row
+        for row in judged
+    ]
+
+
+def overall(rows: Iterable[Row]) -> Verdict:
+    """A table's verdict: mismatch if any row is, else undecided if any is, else match."""
+    verdicts = {row.verdict for row in rows}
+    for verdict in ("mismatch", "undecided", "match"):
+        if verdict in verdicts:
+            return verdict
+    return "measured"
+
+
+def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
+    """The row with gap, z, p, interval and what it could have detected."""
+    estimate, reference = row.estimate, row.reference
+    if estimate is None:
+        raise ValueError(f"the row of {row.quantity} has no estimate to judge")
+    sd = max(reference.replicate_sd or 0.0, estimate.sd)
+    error = sd / math.sqrt(estimate.draws)
+    share = QUANTITIES[row.quantity].test == "share"
+    low, high = (
+        pivots.clopper_pearson(estimate.value, estimate.draws, 1 - rates.power)
+        if share
+        else (estimate.value - rates.z_power * error, estimate.value + rates.z_power * error)
+    )
+    row = replace(row, ci_low=low, ci_high=high)
+    if reference.kind == "none" or reference.value is None:
+        return replace(row, verdict="measured")
+    planned_sd = reference.replicate_sd if reference.replicate_sd is not None else estimate.sd
+    detectable = (
+        (rates.z_holm(tests) + rates.z_power)
+        * planned_sd
+        / (reference.unit * math.sqrt(estimate.draws))
+    )
+    wanted = rates.tolerance_of(row.quantity)
+    widened = samples_only or (row.capped and detectable > wanted)
+    pivot = pivots.judge(row.quantity, estimate, reference, wanted if rates.within else 0.0)
+    floor = skew_floor(reference.replicate_skew, rates.z_holm(tests))
+    notes = [
+        "judged at the gap its draws detect" if row.capped and detectable > wanted else "",
+        f"below the skew floor of {floor:.3g} draws" if estimate.draws < floor else "",
+    ]
+    return replace(
+        row,
+        gap=pivot.gap,
+        z=pivot.z,
+        p_value=pivot.p_value,
+        tolerance=detectable if widened else wanted,
+        detectable=detectable,
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def _holm(p_values: dict[tuple[object, ...], float]) -> dict[tuple[object, ...], float]:
+    """Holm's step-down adjustment (1979): running maximum of `(m - i) p_(i)`, at most 1."""
+    adjusted, worst = {}, 0.0
+    for i, (test, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        worst = max(worst, min(1.0, (len(p_values) - i) * p))
+        adjusted[test] = worst
+    return adjusted
+
+
+def _verdict(row: Row, rates: Rates) -> Row:
+    assert row.gap is not None
+    assert row.detectable is not None
+    assert row.tolerance is not None
+    assert row.p_adjusted is not None
+    rejected = row.p_adjusted <= rates.false_alarm and abs(row.gap) > NUMERIC_FLOOR
+    if row.detectable > WIDEST_DETECTABLE:
+        return _noted(row, "undecided", "too few draws to see a gap of half the unit")
+    if rejected:
+        return replace(row, verdict="mismatch")
+    if not _interval_inside(row, rates):
+        return replace(row, verdict="undecided")
+    if rates.within and not _agrees_exactly(row, rates):
+        return _noted(row, "match", "differs from the theory, by less than the tolerance")
+    return replace(row, verdict="match")
+
+
+def _noted(row: Row, verdict: Verdict, note: str) -> Row:
+    return replace(row, verdict=verdict, note="; ".join(filter(None, [row.note, note])))
+
+
+def _interval_inside(row: Row, rates: Rates) -> bool:
+    """Whether the whole interval lies within the tolerance of the reference."""
+    assert row.tolerance is not None
+    assert row.ci_low is not None
+    assert row.ci_high is not None
+    low, high = pivots.bounds(row.reference)
+    slack = row.tolerance * row.reference.unit
+    rounding = 1e-12 * max(abs(low), abs(high), slack)
+    return low - slack - rounding <= row.ci_low and row.ci_high <= high + slack + rounding
+
+
+def _agrees_exactly(row: Row, rates: Rates) -> bool:
+    assert row.estimate is not None
+    pivot = pivots.judge(row.quantity, row.estimate, row.reference, 0.0)
+    return pivot.p_value > rates.false_alarm

@@ -1,0 +1,169 @@
+"""How many draws a verdict needs, and how small a gap a number of draws can see.
+
+What can go wrong: the normal law of a skewed mean fails in the tail long before it fails in the
+middle, so a plan that looks only at the standard error can be absurdly small; the skew floor
+keeps the tail probability at the planned threshold within a factor of 2 (Edgeworth, first term).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scipy.special import ndtri
+
+from .cases import Case, Reference
+from .checks import InputError, fraction, positive
+from .quantities import QUANTITIES
+
+MAX_ELEMENTS = 2e10  # per cell: about two minutes on two cores; fixed, so that runs agree anywhere
+LEAST_ROWS = 10_000  # below it the law of a row statistic's mean is not trusted at 1e-6
+UNKNOWN_SPREAD_DRAWS = 100_000  # asked for where no exact replicate_sd says what is needed
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Error rates of a decision: chosen by the user, stated in every verdict.
+
+    `false_alarm`: probability that a run calls a mismatch although every theory is exact, whole
+    table. `power`: probability that a gap as large as the tolerance is called a mismatch.
+    `tolerance`: None means 1 % for logit moments and 2 % for row statistics. `within`: the theory
+    is an approximation, and only a gap beyond the tolerance is a mismatch.
+    """
+
+    false_alarm: float = 1e-6
+    power: float = 0.999
+    tolerance: float | None = None
+    within: bool = False
+
+    def __post_init__(self) -> None:
+        fraction("false_alarm", self.false_alarm, below=0.5)
+        fraction("power", self.power)
+        if self.power < 0.5:
+            raise InputError(f"power must be at least 0.5, got {self.power}")
+        if self.tolerance is not None:
+            positive("tolerance", self.tolerance)
+
+    def z_holm(self, tests: int) -> float:
+        """Two-sided normal threshold of the smallest p-value among `tests` (Bonferroni, Holm)."""
+        return float(-ndtri(self.false_alarm / (2 * max(tests, 1))))
+
+    @property
+    def z_power(self) -> float:
+        """Normal quantile of the power."""
+        return float(ndtri(self.power))
+
+    def tolerance_of(self, quantity: str) -> float:
+        """The tolerance in use for a quantity."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return 0.01 if QUANTITIES[quantity].group == "logits" else 0.02
+
+
+def draws_needed(
+    replicate_sd: float,
+    unit: float,
+    tolerance: float,
+    *,
+    tests: int = 1,
+    false_alarm: float = 1e-6,
+    power: float = 0.999,
+    replicate_skew: float | None = None,
+) -> int:
+    """Replicates after which a gap of `tolerance` is called a mismatch with probability `power`.
+
+    `N = ((z_holm + z_power) replicate_sd / (unit tolerance))^2`, and not less than the skew floor
+    `(replicate_skew z_holm^3 / (6 ln 2))^2`. Everything is dimensionless but `replicate_sd` and
+    `unit`, which are in the estimate's unit.
+
+    Examples:
+        The standard deviation of a normal dot product over 64 elements, to 1 %, in a table of 4
+        (its influence function has standard deviation `sqrt(2 + 6/d_k) / 2` of itself):
+
+        >>> draws_needed((2 + 6 / 64) ** 0.5 / 2, 1.0, 0.01, tests=4)
+        356110
+
+    """
+    rates = Rates(false_alarm, power, tolerance)
+    z = rates.z_holm(tests)
+    by_power = ((z + rates.z_power) * replicate_sd / (positive("unit", unit) * tolerance)) ** 2
+    return math.ceil(max(by_power, skew_floor(replicate_skew, z), 2))
+
+
+def skew_floor(replicate_skew: float | None, z: float) -> float:
+    """Draws from which the tail at `z` is within a factor 2: `(skew z^3 / (6 ln 2))^2`."""
+    return 0.0 if replicate_skew is None else (replicate_skew * z**3 / (6 * math.log(2))) ** 2
+
+
+def detectable_gap(
+    replicate_sd: float,
+    unit: float,
+    draws: int,
+    *,
+    tests: int = 1,
+    false_alarm: float = 1e-6,
+    power: float = 0.999,
+) -> float:
+    """Smallest gap called a mismatch with probability `power`, as a fraction of `unit`.
+
+    `(z_holm + z_power) replicate_sd / (unit sqrt(N))`.
+
+    Examples:
+        >>> round(detectable_gap((2 + 6 / 64) ** 0.5 / 2, 1.0, 10_000), 4)
+        0.0577
+
+    """
+    rates = Rates(false_alarm, power)
+    return (rates.z_holm(tests) + rates.z_power) * replicate_sd / (unit * math.sqrt(draws))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The draws of one cell, and what kept them from the number that the tolerance asks for."""
+
+    draws: int
+    capped: bool = False
+
+
+def elements_per_draw(case: Case) -> int:
+    """Random elements behind one replicate: one query and its keys, of d_k elements each."""
+    keys = case.n_keys or 1
+    return keys if case.d_k is None else case.d_k * (1 + keys)
+
+
+def plan_draws(
+    case: Case,
+    rows: Sequence[tuple[str, Reference]],
+    rates: Rates,
+    tests: int,
+    max_elements: float = MAX_ELEMENTS,
+) -> Plan:
+    """Draws of the cell of `case`: the most that any of its rows asks for, up to the cap.
+
+    Cap beats floor beats tolerance.
+    """
+    wanted = max(_row_draws(quantity, reference, rates, tests) for quantity, reference in rows)
+    cap = max(int(max_elements // elements_per_draw(case)), 2)
+    return Plan(min(wanted, cap), capped=wanted > cap)
+
+
+def _row_draws(quantity: str, reference: Reference, rates: Rates, tests: int) -> int:
+    floor = 2 if QUANTITIES[quantity].group == "logits" else LEAST_ROWS
+    if not reference.replicate_sd:  # unknown, or a constant that one look decides
+        return max(floor, UNKNOWN_SPREAD_DRAWS if reference.replicate_sd is None else LEAST_ROWS)
+    needed = draws_needed(
+        reference.replicate_sd,
+        reference.unit,
+        rates.tolerance_of(quantity),
+        tests=tests,
+        false_alarm=rates.false_alarm,
+        power=rates.power,
+        replicate_skew=reference.replicate_skew,
+    )
+    return max(floor, needed)
+
+
+def count_tests(keys: Iterable[object]) -> int:
+    """Distinct tests of a table: rows that judge the same standardised deviation count once."""
+    return len(set(keys))

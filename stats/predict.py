@@ -1,0 +1,47 @@
+"""Theory by name: a case and a quantity in, a Reference out, without sampling."""
+
+from __future__ import annotations
+
+from .cases import Case, Reference
+from .checks import InputError, choice
+from .conventions import scale_factor
+from .quantities import QUANTITIES
+
+
+def predict(case: Case, quantity: str) -> Reference:
+    """The exact reference of a quantity: value, unit, replicate_sd, kind and formula.
+
+    Raises InputError where the case cannot be (a law without the moment, a quantity of rows
+    without keys, a scale that needs what the case has not).
+
+    Examples:
+        >>> predict(Case(d_k=64), "variance").value
+        64.0
+        >>> predict(Case(d_k=64, scale="sqrt-dk"), "std").value
+        1.0
+
+    """
+    choice("quantity", quantity, QUANTITIES)
+    factor = scale_factor(case)
+    if QUANTITIES[quantity].group == "logits":
+        from .logits import logit_reference
+
+        if case.d_k is None:
+            raise InputError(
+                f"{quantity} of given normal logits is what --logit-std states; "
+                "choose quantities of rows, or give --dk"
+            )
+        return logit_reference(case, quantity, factor)
+    if case.n_keys is None:
+        raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")
+    from .row_laws import row_reference
+
+    return row_reference(case, quantity, factor)
+
+
+def check_verdict_possible(case: Case, quantity: str) -> None:
+    """Refuse a verdict whose error bar does not exist, and name what can be tested instead."""
+    if QUANTITIES[quantity].group == "logits":
+        from .logits import check_moments_exist
+
+        check_moments_exist(case, quantity)

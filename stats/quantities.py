@@ -1,0 +1,163 @@
+"""What can be measured and compared: each quantity's group, its estimator and its test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .checks import InputError, choice, no_duplicates
+from .moments import Moments
+
+Group = Literal["logits", "softmax", "jacobian"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What simulation says: the value and the standard deviation of one replicate's influence.
+
+    The Monte Carlo standard error is `sd / sqrt(draws)`. `draws` counts replicates.
+    """
+
+    draws: int
+    value: float
+    sd: float
+
+    @property
+    def mcse(self) -> float:
+        """Monte Carlo standard error of the value."""
+        return self.sd / math.sqrt(self.draws) if self.draws else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A smooth function of means over independent replicates.
+
+    `measured` names the variable whose Moments it is estimated from; `test` the pivot that
+    decides; quantities of one `deviation` (variance and std) are one test.
+    """
+
+    group: Group
+    measured: str
+    symbol: str
+    meaning: str
+    estimate: Callable[[Moments], Estimate]
+    test: Literal["normal", "chi-square", "share"] = "normal"
+    deviation: str = ""
+    moment_order: int = 1
+
+
+def _mean(m: Moments) -> Estimate:
+    return Estimate(m.count, m.mean, math.sqrt(m.central(2)))
+
+
+def _share(m: Moments) -> Estimate:
+    return Estimate(m.count, m.mean, math.sqrt(max(m.mean * (1 - m.mean), 0.0)))
+
+
+def _unbiased(m: Moments) -> float:
+    if m.count < 2:
+        raise InputError(f"a variance needs at least 2 draws, got {m.count}")
+    return m.sums[0] / (m.count - 1)
+
+
+def _variance(m: Moments) -> Estimate:
+    s2 = _unbiased(m)
+    return Estimate(m.count, s2, s2 * math.sqrt(max(m.standardised(4) - 1, 0.0)) if s2 else 0.0)
+
+
+def _std(m: Moments) -> Estimate:
+    variance = _variance(m)
+    s = math.sqrt(variance.value)
+    return Estimate(m.count, s, variance.sd / (2 * s) if s else 0.0)
+
+
+def _skewness(m: Moments) -> Estimate:
+    """Influence `z^3 - 3z - g - (3/2) g (z^2 - 1)`, squared and averaged over the sample."""
+    g = m.standardised(3)
+    influence = {3: 1.0, 2: -1.5 * g, 1: -3.0, 0: 0.5 * g}
+    return Estimate(m.count, g, _influence_sd(m, influence))
+
+
+def _kurtosis(m: Moments) -> Estimate:
+    """Influence `z^4 - 4 g z - 2 K (z^2 - 1) - K`, K the fourth standardised moment."""
+    g, k = m.standardised(3), m.standardised(4)
+    influence = {4: 1.0, 2: -2.0 * k, 1: -4.0 * g, 0: k}
+    return Estimate(m.count, k - 3.0, _influence_sd(m, influence))
+
+
+def _influence_sd(m: Moments, polynomial: Mapping[int, float]) -> float:
+    square = sum(
+        a * b * m.standardised(i + j) for i, a in polynomial.items() for j, b in polynomial.items()
+    )
+    return math.sqrt(max(square, 0.0))
+
+
+def _row(group: Group, name: str, symbol: str, meaning: str) -> Quantity:
+    return Quantity(group, name, symbol, meaning, _mean, deviation=name)
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "variance": Quantity(
+        "logits", "logit", "Var(x)", "variance of the logit x = q.k", _variance,
+        "chi-square", "spread", 2,
+    ),
+    "std": Quantity(
+        "logits", "logit", "sd(x)", "standard deviation of the logit", _std,
+        "chi-square", "spread", 2,
+    ),
+    "mean": Quantity("logits", "logit", "E x", "mean of the logit", _mean, deviation="mean"),
+    "skewness": Quantity(
+        "logits", "logit", "skew(x)", "third standardised moment", _skewness,
+        deviation="skewness", moment_order=3,
+    ),
+    "kurtosis": Quantity(
+        "logits", "logit", "kurt(x)", "excess kurtosis: 0 for the normal law", _kurtosis,
+        deviation="kurtosis", moment_order=4,
+    ),
+    "mean_abs": Quantity(
+        "logits", "abs_logit", "E|x|", "mean absolute logit", _mean, deviation="mean_abs"
+    ),
+    "max_prob": _row("softmax", "max_prob", "E p(1)", "largest probability of a row"),
+    "second_prob": _row("softmax", "second_prob", "E p(2)", "second largest probability"),
+    "third_prob": _row("softmax", "third_prob", "E p(3)", "third largest probability"),
+    "entropy": _row("softmax", "entropy", "E H", "entropy of a row in nats"),
+    "sum_p2": _row("softmax", "sum_p2", "E sum p^2", "inverse participation ratio"),
+    "saturated": Quantity(
+        "softmax", "saturated", "P(p(1)>0.99)", "share of rows with max p > 0.99", _share,
+        "share", "saturated",
+    ),
+    "jacobian_trace": _row("jacobian", "jacobian_trace", "E tr J", "trace of J = diag(p) - pp'"),
+    "jacobian_frobenius_sq": _row(
+        "jacobian", "jacobian_frobenius_sq", "E |J|_F^2", "squared Frobenius norm of J"
+    ),
+    "jacobian_frobenius": _row(
+        "jacobian", "jacobian_frobenius", "E |J|_F", "Frobenius norm of J"
+    ),
+    "jacobian_spectral": _row(
+        "jacobian", "jacobian_spectral", "E |J|_2", "spectral norm of J"
+    ),
+}  # fmt: skip
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    group: tuple(name for name, q in QUANTITIES.items() if q.group == group)
+    for group in ("logits", "softmax", "jacobian")
+} | {"all": tuple(QUANTITIES)}
+
+
+def expand_quantities(names: Iterable[str]) -> tuple[str, ...]:
+    """Quantity names with groups (`logits`, `softmax`, `jacobian`, `all`) written out, in order.
+
+    Examples:
+        >>> expand_quantities(["std", "logits"])
+        ('std', 'variance', 'mean', 'skewness', 'kurtosis', 'mean_abs')
+
+    """
+    given = list(names)
+    no_duplicates("quantities", given)
+    expanded: list[str] = []
+    for name in given:
+        choice("quantity", name, [*QUANTITIES, *GROUPS])
+        expanded += [q for q in GROUPS.get(name, (name,)) if q not in expanded]
+    return tuple(expanded)

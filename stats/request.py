@@ -1,0 +1,260 @@
+"""What a run is asked for: option groups as frozen dataclasses, and the cases they spell out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import TypeVar
+
+from . import checks
+from .cases import Case
+from .checks import InputError
+from .conventions import scale_factor
+from .elements import canonical_elements
+from .planning import MAX_ELEMENTS, Rates
+from .quantities import GROUPS, QUANTITIES, expand_quantities
+
+DEFAULT_N_KEYS = "10"
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class CaseOptions:
+    """What is drawn and measured; every list makes one row for each of its values.
+
+    Parameters
+    ----------
+    dk
+        Head dimensions d_k: integers, start:stop:xFACTOR or start:stop:+STEP.
+    quantities
+        What to measure: variance, std, mean, skewness, kurtosis, mean_abs; max_prob, second_prob,
+        third_prob, entropy, sum_p2, saturated; jacobian_trace, jacobian_frobenius_sq,
+        jacobian_frobenius, jacobian_spectral; or a group: logits, softmax, jacobian, all.
+    n_keys
+        Keys in a softmax row (10 where a row statistic is asked for).
+    scale
+        What multiplies q.k: none, sqrt-dk, dk, constant:C (divides by C), power:P (by d_k^P).
+    elements
+        Law of the elements of q and k: normal, uniform, rademacher, laplace, student-t:NU, ...
+        (see `verify-variance catalogue`).
+    elements_q
+        Law of the elements of q, where it differs.
+    elements_k
+        Law of the elements of k, where it differs.
+    sigma
+        Standard deviation of the elements of q and k.
+    sigma_q
+        Standard deviation of the elements of q, where it differs.
+    sigma_k
+        Standard deviation of the elements of k, where it differs.
+    mean_q
+        Mean of the elements of q.
+    mean_k
+        Mean of the elements of k.
+    correlation
+        Correlation of q_i with k_i (two normal laws only).
+    logit_std
+        Rows of independent normal logits of this standard deviation, instead of q and k.
+    dtype
+        Precision of draws and products: float32 or float64.
+
+    """
+
+    dk: tuple[str, ...] = ("16", "32", "64", "128")
+    quantities: tuple[str, ...] = ()
+    n_keys: tuple[str, ...] = ()
+    scale: tuple[str, ...] = ()
+    elements: tuple[str, ...] = ("normal",)
+    elements_q: tuple[str, ...] = ()
+    elements_k: tuple[str, ...] = ()
+    sigma: tuple[str, ...] = ("1",)
+    sigma_q: tuple[str, ...] = ()
+    sigma_k: tuple[str, ...] = ()
+    mean_q: tuple[str, ...] = ("0",)
+    mean_k: tuple[str, ...] = ("0",)
+    correlation: tuple[str, ...] = ("0",)
+    logit_std: tuple[str, ...] = ()
+    dtype: tuple[str, ...] = ("float32",)
+
+
+@dataclass(frozen=True)
+class DecisionOptions:
+    """How the verdict is made.
+
+    Parameters
+    ----------
+    samples
+        Draws per cell, such as 10000 or 1e6; without it they are planned from the rates.
+    tolerance
+        Relative gap that must be called a mismatch: 0.01 for logit moments, 0.02 for rows.
+    false_alarm
+        Probability that a run calls a mismatch although every theory is exact, whole table.
+    power
+        Probability that a gap as large as the tolerance is called a mismatch.
+    within
+        The theory is meant as an approximation: only a gap beyond the tolerance is a mismatch.
+    seed
+        Seed of every draw: an integer, or random (it is printed).
+    max_elements
+        Most random elements drawn per cell when the draws are planned.
+
+    """
+
+    samples: str | None = None
+    tolerance: float | None = None
+    false_alarm: float = 1e-6
+    power: float = 0.999
+    within: bool = False
+    seed: str = "0"
+    max_elements: float = MAX_ELEMENTS
+
+    def rates(self) -> Rates:
+        """The error rates, checked."""
+        return Rates(self.false_alarm, self.power, self.tolerance, self.within)
+
+    def draws(self) -> int | None:
+        """The draws asked for, or None where they are planned."""
+        if self.samples is None:
+            return None
+        return checks.count("samples", self.samples, least=2, most=2**63)
+
+
+Options = TypeVar("Options", CaseOptions, DecisionOptions)
+
+
+def options_of(kind: type[Options], given: dict[str, object]) -> Options:
+    """An option group from keyword arguments as a Python caller writes them.
+
+    Examples:
+        >>> options_of(CaseOptions, {"dk": [16, 32], "scale": "sqrt-dk"}).dk
+        ('16', '32')
+
+    """
+    listed = {f.name for f in fields(kind) if str(f.type).startswith("tuple")}
+    return kind(**{k: _texts(v) if k in listed else v for k, v in given.items()})  # type: ignore[arg-type]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return (str(value),)
+    return tuple(str(item) for item in value)
+
+
+def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
+    """Every (case, quantity) that the options spell out, one table row each, in a stated order.
+
+    Outermost to innermost: dtype, elements, sigmas, means, correlation, logit_std, n_keys,
+    quantity, scale, d_k. Raises InputError for anything that breaks a rule or comes twice.
+    """
+    given = options.quantities
+    rows_alone = bool(options.n_keys or options.logit_std)
+    quantities = expand_quantities(
+        given or (("softmax", "jacobian") if rows_alone else ("variance",))
+    )
+    rows = [
+        (checked_case(case), quantity)
+        for base in _bases(options)
+        for quantity, case in _expanded(options, base, quantities)
+    ]
+    unique = dict.fromkeys(rows)  # logit moments do not depend on n_keys, so sweeps repeat them
+    if not unique:
+        raise InputError("nothing to measure: logit moments need --dk, and --logit-std has none")
+    return list(unique)
+
+
+def _bases(options: CaseOptions) -> Iterator[Case]:
+    """Cases without d_k, n_keys and scale: the product of everything else."""
+    both = (options.elements, options.sigma)
+    lists = {
+        "dtype": options.dtype,
+        "elements_q": options.elements_q or both[0],
+        "elements_k": options.elements_k or ("=",),
+        "sigma_q": options.sigma_q or both[1],
+        "sigma_k": options.sigma_k or ("=",),
+        "mean_q": options.mean_q,
+        "mean_k": options.mean_k,
+        "correlation": options.correlation,
+        "logit_std": options.logit_std or (None,),
+    }
+    if options.elements_q and not options.elements_k:
+        lists["elements_k"] = both[0]
+    if options.sigma_q and not options.sigma_k:
+        lists["sigma_k"] = both[1]
+    for name, values in lists.items():
+        if not values:
+            raise InputError(f"{name.replace('_', '-')} needs at least one value, got none")
+        checks.no_duplicates(name, values)
+    for values in product(*lists.values()):
+        yield _base(dict(zip(lists, values, strict=True)))
+
+
+def _base(texts: dict[str, str | None]) -> Case:
+    def real(name: str) -> float:
+        return checks.number(name, texts[name], "a finite number", lambda _: True)
+
+    if texts["elements_k"] == "=":
+        texts["elements_k"] = texts["elements_q"]
+    if texts["sigma_k"] == "=":
+        texts["sigma_k"] = texts["sigma_q"]
+    logit_std = texts["logit_std"]
+    return Case(
+        d_k=None,
+        dtype=checks.choice("dtype", str(texts["dtype"]), DTYPES),
+        elements_q=canonical_elements(str(texts["elements_q"])),
+        elements_k=canonical_elements(str(texts["elements_k"])),
+        sigma_q=checks.positive("sigma_q", texts["sigma_q"]),
+        sigma_k=checks.positive("sigma_k", texts["sigma_k"]),
+        mean_q=real("mean_q"),
+        mean_k=real("mean_k"),
+        correlation=real("correlation"),
+        logit_std=None if logit_std is None else checks.positive("logit_std", logit_std),
+    )
+
+
+def _expanded(
+    options: CaseOptions, base: Case, quantities: tuple[str, ...]
+) -> Iterator[tuple[str, Case]]:
+    d_ks = checks.integer_range("d_k", options.dk, most=checks.MAX_D_K)
+    n_keys = checks.integer_range(
+        "n_keys", options.n_keys or (DEFAULT_N_KEYS,), most=checks.MAX_N_KEYS
+    )
+    checks.no_duplicates("scale", options.scale)
+    for n, quantity in product(n_keys, quantities):
+        of_rows = quantity not in GROUPS["logits"]
+        if base.logit_std is not None and not of_rows:
+            continue
+        scales = options.scale or default_scales(quantity, base)
+        for scale, d_k in product(scales, d_ks if base.logit_std is None else (None,)):
+            yield quantity, replace(base, d_k=d_k, n_keys=n if of_rows else None, scale=scale)
+
+
+def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
+    """`none` for logit moments; `none` and `sqrt-dk` for row statistics of drawn q and k."""
+    rows = QUANTITIES[quantity].group != "logits" and case.logit_std is None
+    return ("none", "sqrt-dk") if rows else ("none",)
+
+
+def checked_case(case: Case) -> Case:
+    """The case, if its parts go together; otherwise an InputError that says which do not."""
+    laws = {case.elements_q, case.elements_k}
+    for side in ("q", "k"):
+        if getattr(case, f"elements_{side}") == "sphere" and getattr(case, f"mean_{side}"):
+            raise InputError(
+                f"mean_{side} must be 0 for elements sphere, got {getattr(case, f'mean_{side}')}; "
+                "a sphere has its centre at 0"
+            )
+    if case.correlation and laws != {"normal"}:
+        raise InputError(
+            f"correlation needs normal elements for both q and k, got {case.elements}; "
+            "drop --correlation or use --elements normal"
+        )
+    if abs(case.correlation) > 1:
+        raise InputError(f"correlation must be between -1 and 1, got {case.correlation}")
+    if case.correlation and case.n_keys is not None:
+        raise InputError(
+            "correlation is between one q and one k, and a row has many keys; "
+            "drop --correlation or ask for logit moments"
+        )
+    scale_factor(case)  # refuses what the scale needs and the case has not
+    return case
