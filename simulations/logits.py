@@ -1,0 +1,169 @@
+"""The logit x = q . k of one pair a replicate: drawn and measured in one fused kernel.
+
+A block is 65536 replicates. What can go wrong: a sum whose order the compiler chooses changes bits
+with the thread count (tree_sum fixes it), and float32 totals lose digits (a block is centred on
+its own mean, and blocks are merged in float64 on the host).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import Mesh, PartitionSpec
+from numpy.typing import NDArray
+
+from ..stats.cases import Case
+from ..stats.moments import Moments
+from .keys import block_words
+from .recipes import (
+    Key,
+    Numbers,
+    Recipe,
+    block_key,
+    cell_words,
+    recipe_of,
+    with_float64,
+)
+from .reduce import tree_sum
+from .vectors import draw_logits
+
+BLOCK = 65536  # replicates in a block
+FEWEST_LANES = 1024
+CALL_BLOCKS = 256  # rows of output that a device keeps for one call
+ORDER, ABS_ORDER = 8, 2
+COLUMNS = 1 + (1 + ORDER) + (1 + ABS_ORDER)
+
+
+def power_sums(y: Array, valid: Array, count: Array, order: int) -> Array:
+    """`[m, S_1, ..., S_order]`: a rounded mean m and the sums of `(y - m)^r` over valid lanes.
+
+    S_1 is what rounding left out of m; the host puts it back in float64.
+    """
+    mean = tree_sum(jnp.where(valid, y, 0)) / count.astype(y.dtype)
+    centred = jnp.where(valid, y - mean, 0)
+
+    def next_order(r: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        power, sums = carry
+        power = power * centred
+        return power, sums.at[r].set(tree_sum(power))
+
+    sums = jnp.zeros(order + 1, y.dtype).at[0].set(mean)
+    return lax.fori_loop(1, order + 1, next_order, (jnp.ones_like(y), sums))[1]
+
+
+def _measure_block(recipe: Recipe, lanes: int, cell: Key, block: Array, numbers: Numbers) -> Array:
+    """Columns of one block; `block` is (index high, index low, count)."""
+    key = block_key(cell, block[0], block[1])
+    y = draw_logits(recipe, key, numbers, lanes) / numbers.unit
+    count = block[2]
+    valid = jnp.arange(lanes, dtype=jnp.uint32) < count
+    signed = power_sums(y, valid, count, ORDER)
+    absolute = power_sums(jnp.abs(y), valid, count, ABS_ORDER)
+    return jnp.concatenate([count.astype(y.dtype)[None], signed, absolute])
+
+
+def _measure_blocks(
+    recipe: Recipe, lanes: int, cell: Key, blocks: Array, n_blocks: Array, numbers: Numbers
+) -> Array:
+    """One device's program: its first `n_blocks[0]` blocks, the others cost nothing."""
+
+    def measure(i: Array, out: Array) -> Array:
+        row = _measure_block(recipe, lanes, cell, blocks[i], numbers)
+        return out.at[i].set(row)
+
+    out = jnp.zeros((blocks.shape[0], COLUMNS), recipe.float_type)
+    return lax.fori_loop(0, n_blocks[0], measure, out)
+
+
+@lru_cache(maxsize=64)
+def _compiled(recipe: Recipe, lanes: int, mesh: Mesh) -> Any:
+    shared, split = PartitionSpec(), PartitionSpec("device")
+    program = jax.shard_map(
+        partial(_measure_blocks, recipe, lanes),
+        mesh=mesh,
+        in_specs=(shared, split, split, shared),
+        out_specs=split,
+        check_vma=False,
+    )
+    return jax.jit(program)
+
+
+def measure_pairs(
+    case: Case,
+    seed: int,
+    first_block: int,
+    n_blocks: int,
+    last_count: int = BLOCK,
+    devices: Sequence[jax.Device] | None = None,
+) -> NDArray[np.float64]:
+    """Power sums of blocks `first_block ... first_block + n_blocks - 1`, one row a block.
+
+    The last block holds `last_count` replicates, every other `BLOCK`. Columns, in units of the
+    unscaled logit: count, a centre m, the sums of `(x - m)^r` for r = 1..8, then a centre m' and
+    the sums of `(|x| - m')^r` for r = 1, 2. `to_moments` reads a row.
+    """
+    recipe, numbers = recipe_of(case)
+    devices = list(devices or jax.local_devices())
+    lanes = BLOCK
+    if first_block == 0 and n_blocks == 1:
+        lanes = max(FEWEST_LANES, 1 << (last_count - 1).bit_length())
+    mesh = Mesh(np.array(devices), ("device",))
+    cell = cell_words(case, seed)
+    counts = [BLOCK] * (n_blocks - 1) + [last_count]
+    table = [(*block_words(first_block + i), counts[i]) for i in range(n_blocks)]
+    rows = []
+    with with_float64(case.dtype):
+        run = _compiled(recipe, lanes, mesh)
+        for start in range(0, n_blocks, CALL_BLOCKS * len(devices)):
+            part = table[start : start + CALL_BLOCKS * len(devices)]
+            rows.append(_call(run, cell, part, numbers, len(devices)))
+    return _descaled(np.concatenate(rows), float(numbers.unit))
+
+
+def _call(
+    run: Any, cell: Any, table: list[tuple[int, int, int]], numbers: Numbers, n_devices: int
+) -> NDArray[np.float64]:
+    """One dispatch: each device takes a run of consecutive blocks."""
+    share = -(-len(table) // n_devices)
+    blocks = np.zeros((n_devices, CALL_BLOCKS, 3), np.uint32)
+    taken = np.zeros(n_devices, np.int32)
+    for i in range(n_devices):
+        own = table[i * share : (i + 1) * share]
+        taken[i] = len(own)
+        if own:
+            blocks[i, : len(own)] = own
+    out = run(cell, blocks.reshape(-1, 3), taken, numbers)
+    out = np.asarray(out, np.float64).reshape(n_devices, CALL_BLOCKS, COLUMNS)
+    return np.concatenate([out[i, : taken[i]] for i in range(n_devices)])
+
+
+def _descaled(rows: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    powers = [0, 1, *range(1, ORDER + 1), 1, *range(1, ABS_ORDER + 1)]
+    return rows * np.array([unit**p for p in powers])
+
+
+def to_moments(row: NDArray[np.float64]) -> dict[str, Moments]:
+    """`logit` (order 8) and `abs_logit` (order 2) of one row of `measure_pairs`."""
+    count = int(row[0])
+    return {
+        "logit": _moments(count, row[1 : 2 + ORDER]),
+        "abs_logit": _moments(count, row[2 + ORDER :]),
+    }
+
+
+def _moments(count: int, sums: NDArray[np.float64]) -> Moments:
+    """Sums about a centre m moved onto the mean `m + S_1 / n`."""
+    shift = float(sums[1]) / count
+    about = [float(count), *(float(s) for s in sums[1:])]
+    moved = tuple(
+        math.fsum(math.comb(r, j) * (-shift) ** (r - j) * about[j] for j in range(r + 1))
+        for r in range(2, len(about))
+    )
+    return Moments(count, float(sums[0]) + shift, moved)
