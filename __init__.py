@@ -1,1 +1,120 @@
-"""Monte Carlo statistics and verification for the attention logit."""
+"""Monte Carlo statistics and verification for the attention logit.
+
+Measure by simulation, derive by mathematics, decide with stated error rates, show the table.
+
+    >>> import verify_variance as vv
+    >>> vv.verify(dk=[16, 32], samples=10_000).verdict
+    'match'
+
+Names are handed on lazily, so that importing this package loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .reports.result import Result as Result
+    from .stats.cases import Case as Case
+    from .stats.cases import Reference as Reference
+    from .stats.checks import InputError as InputError
+    from .stats.decision import Row as Row
+    from .stats.decision import decide as decide
+    from .stats.moments import Moments as Moments
+    from .stats.planning import Rates as Rates
+    from .stats.planning import detectable_gap as detectable_gap
+    from .stats.planning import draws_needed as draws_needed
+    from .stats.predict import predict as predict
+    from .stats.quantities import Estimate as Estimate
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Case": "stats.cases",
+    "Estimate": "stats.quantities",
+    "InputError": "stats.checks",
+    "Moments": "stats.moments",
+    "Rates": "stats.planning",
+    "Reference": "stats.cases",
+    "Result": "reports.result",
+    "Row": "stats.decision",
+    "decide": "stats.decision",
+    "detectable_gap": "stats.planning",
+    "draws_needed": "stats.planning",
+    "predict": "stats.predict",
+}
+__all__ = ["__version__", "verify", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def verify(
+    *, platform: str = "auto", progress: Callable[[int, int], None] | None = None, **options: Any
+) -> Result:
+    """Plan, measure, decide, record: what `verify-variance run` does.
+
+    Args:
+        platform: `auto`, `cpu`, `gpu` or `tpu`.
+        progress: called with (elements drawn, elements planned) as the run goes on.
+        options: fields of `stats.request.CaseOptions` and `DecisionOptions`, such as `dk`,
+            `quantities`, `elements`, `scale`, `samples`, `tolerance`, `seed`.
+
+    Returns:
+        A Result: `verdict`, `table()`, `frame`, `record`, `summary`.
+
+    Raises:
+        InputError: for anything that breaks a rule, in one line.
+
+    Examples:
+        >>> import verify_variance as vv
+        >>> result = vv.verify(dk=[16, 64], scale="sqrt-dk", quantities="std", samples=20_000)
+        >>> [round(theory, 12) for theory in result.frame["theory"]]
+        [1.0, 1.0]
+
+    """
+    from .reports.record import make_record, resolved
+    from .reports.result import Result
+    from .stats.request import options_from
+    from .stats.run import Run
+
+    cases, decision = options_from(options)
+    run = Run.planned(cases, decision)  # every complaint comes before JAX is loaded
+
+    from .simulations import devices as machine
+    from .simulations.sweep import measure
+
+    seed = decision.chosen_seed()
+    seed = machine.random_seed() if seed is None else seed
+    devices, watch = machine.use_platform(platform), machine.Stopwatch()
+    drawn = 0
+
+    def advance(elements: int) -> None:
+        nonlocal drawn
+        drawn += elements
+        if progress is not None:
+            progress(drawn, run.elements)
+
+    rows = run.decided([measure(cell, seed, devices, advance) for cell in run.cells])
+    return Result(
+        make_record(
+            "run",
+            resolved(cases, decision, platform=platform),
+            rows,
+            run.rates,
+            {"seed": seed, "version": __version__}
+            | machine.provenance(devices)
+            | watch.read()
+            | {"resumed_blocks": 0},
+        )
+    )

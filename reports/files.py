@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
+import zipfile
 from pathlib import Path
+from typing import Any
 
-from ..stats.checks import InputError
+from ..stats.checks import InputError, choice
 
 
 def check_writable(path: str) -> None:
@@ -50,3 +53,45 @@ def _mode(target: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def read_logits(path: str, array: str | None = None) -> Any:
+    """The numbers of an npy, npz or csv file; nothing in it is ever unpickled or executed."""
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"file must exist, got {path}; name an npy, npz or csv file")
+    if source.suffix not in (".npy", ".npz", ".csv"):
+        raise InputError(f"file must end in .npy, .npz or .csv, got {path}; save it as one")
+    try:
+        return _read_csv(path) if source.suffix == ".csv" else _read_numpy(path, array)
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"file {path} cannot be read as numbers: {said}") from None
+
+
+def _read_numpy(path: str, array: str | None) -> Any:
+    import numpy as np
+
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        names = loaded.files
+        if array is None and len(names) != 1:
+            raise InputError(
+                f"file {path} has {len(names)} arrays ({', '.join(names)}); name one with --array"
+            )
+        return loaded[choice("array", array or names[0], names)]
+
+
+def _read_csv(path: str) -> Any:
+    import numpy as np
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty file is said in our own words
+        table = np.loadtxt(path, delimiter=",", ndmin=2)
+    if table.size == 0:
+        raise InputError(f"file {path} is empty; write one number a line")
+    return table[:, 0] if table.shape[1] == 1 else table

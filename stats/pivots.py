@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.special import bdtr, bdtrc, betaincinv, chdtr, chdtrc, log_ndtr, ndtr, ndtri
+from scipy.special import bdtr, bdtrc, betaincinv, chdtr, chdtrc, log_ndtr, ndtr, ndtri, stdtr
 
 from .cases import Reference
 from .quantities import QUANTITIES, Estimate
 
 CONSTANT_ROUNDING = 1e-6  # float32 sums of a constant, with a margin of 10
+_Z_OF_NOTHING = 38.0  # the largest deviate whose tail probability float64 can hold
 _EXACT_TAIL = 1e-280  # below it the chi-square tail is taken from its saddlepoint expansion
 
 
@@ -54,10 +55,12 @@ def judge(quantity: str, estimate: Estimate, reference: Reference, slack: float)
     elif test == "chi-square" and reference.replicate_sd is not None:
         power = 1 if quantity == "variance" else 2
         relative_sd = reference.replicate_sd / nearest * power
-        z = chi_square_z((estimate.value / nearest) ** power, estimate.draws, relative_sd)
+        ratio = (estimate.value / nearest) ** power
+        z = chi_square_z(ratio, estimate.draws, relative_sd, estimate.logits_per_draw)
+    elif reference.replicate_sd is not None:
+        z = (estimate.value - nearest) * math.sqrt(estimate.draws) / reference.replicate_sd
     else:
-        sd = estimate.sd if reference.replicate_sd is None else reference.replicate_sd
-        z = (estimate.value - nearest) * math.sqrt(estimate.draws) / sd if sd else math.inf
+        z = student_z(estimate, nearest)
     return Pivot(gap, z, two_sided(z))
 
 
@@ -66,20 +69,33 @@ def two_sided(z: float) -> float:
     return float(min(1.0, 2.0 * ndtr(-abs(z))))
 
 
-def chi_square_z(ratio: float, draws: int, relative_sd: float) -> float:
+def student_z(estimate: Estimate, value: float) -> float:
+    """Normal deviate of Student's t where only the sample knows its own spread."""
+    off = estimate.value - value
+    if estimate.sd == 0:
+        same = abs(off) <= CONSTANT_ROUNDING * abs(value)
+        return 0.0 if same else math.copysign(math.inf, off)
+    t = off * math.sqrt(estimate.draws) / estimate.sd
+    tail = float(stdtr(max(estimate.draws - 1, 1), -abs(t)))
+    return math.copysign(float(-ndtri(tail)) if tail > 0 else _Z_OF_NOTHING, t)
+
+
+def chi_square_z(ratio: float, draws: int, relative_sd: float, logits_per_draw: int = 1) -> float:
     """Normal deviate of `S^2 / sigma^2 = ratio` under Satterthwaite's chi-square law.
 
-    `relative_sd` is the standard deviation of `(x - mu)^2` over sigma^2, so that the excess
-    kurtosis is `relative_sd^2 - 2`; `Var(S^2) = sigma^4 (2/(N-1) + k/N)` exactly, and
+    `relative_sd` is the standard deviation of a replicate's `(x - mu)^2` over sigma^2, so that
+    `relative_sd^2 = k + 2` for one logit of excess kurtosis k. Then exactly
+    `Var(S^2) = sigma^4 (2/(N-1) + k/N) = sigma^4 (relative_sd^2 / N + 2 / (N (N-1)))`, and
     `nu = 2 sigma^4 / Var(S^2)` degrees of freedom match mean and variance (Satterthwaite 1946).
+    The last term is the sample mean's; for matrices N in it is the number of logits.
 
     Examples:
         >>> round(chi_square_z(1.01, 100_000, 2.09375**0.5), 3)
         2.179
 
     """
-    kurtosis = relative_sd**2 - 2.0
-    nu = 2.0 / (2.0 / (draws - 1) + kurtosis / draws)
+    logits = draws * logits_per_draw
+    nu = 2.0 / (relative_sd**2 / draws + 2.0 / (logits * (logits - 1.0)))
     lower, upper = chdtr(nu, nu * ratio), chdtrc(nu, nu * ratio)
     if min(lower, upper) > _EXACT_TAIL:
         return float(ndtri(lower) if lower < upper else -ndtri(upper))

@@ -17,12 +17,14 @@ Group = Literal["logits", "softmax", "jacobian"]
 class Estimate:
     """What simulation says: the value and the standard deviation of one replicate's influence.
 
-    The Monte Carlo standard error is `sd / sqrt(draws)`. `draws` counts replicates.
+    The Monte Carlo standard error is `sd / sqrt(draws)`. `draws` counts replicates, each of
+    `logits_per_draw` logits (more than one where a replicate is a matrix).
     """
 
     draws: int
     value: float
     sd: float
+    logits_per_draw: int = 1
 
     @property
     def mcse(self) -> float:

@@ -113,14 +113,43 @@ class DecisionOptions:
         """The error rates, checked."""
         return Rates(self.false_alarm, self.power, self.tolerance, self.within)
 
+    def chosen_seed(self) -> int | None:
+        """The seed as a number, or None where a random one is asked for."""
+        return None if self.seed == "random" else checks.count("seed", self.seed, least=0)
+
     def draws(self) -> int | None:
         """The draws asked for, or None where they are planned."""
         if self.samples is None:
             return None
-        return checks.count("samples", self.samples, least=2, most=2**63)
+        return checks.count("samples", self.samples, least=2)
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """Where draws happen.
+
+    Parameters
+    ----------
+    platform
+        auto, cpu, gpu or tpu.
+
+    """
+
+    platform: str = "auto"
 
 
 Options = TypeVar("Options", CaseOptions, DecisionOptions)
+
+
+def options_from(given: dict[str, object]) -> tuple[CaseOptions, DecisionOptions]:
+    """Both option groups from keyword arguments; InputError for a name that neither has."""
+    names = [{f.name for f in fields(kind)} for kind in (CaseOptions, DecisionOptions)]
+    for name in given:
+        checks.choice("option", name, sorted(names[0] | names[1]))
+    return (
+        options_of(CaseOptions, {n: v for n, v in given.items() if n in names[0]}),
+        options_of(DecisionOptions, {n: v for n, v in given.items() if n in names[1]}),
+    )
 
 
 def options_of(kind: type[Options], given: dict[str, object]) -> Options:

@@ -1,0 +1,71 @@
+"""The catalogue: everything that can be named, with formula, needs and source."""
+
+from __future__ import annotations
+
+from ..stats.conventions import SCALES
+from ..stats.elements import ELEMENTS
+from ..stats.quantities import QUANTITIES
+from .table import TABULATE_FORMATS
+
+_HEADERS = ("kind", "name", "formula", "needs", "source")
+
+
+def entries() -> list[dict[str, str]]:
+    """One dict for each entry, with the keys kind, name, formula, needs and source."""
+    rows = [
+        ("elements", _spelled(name, law.symbol), law.formula, law.needs, law.source)
+        for name, law in ELEMENTS.items()
+    ]
+    rows += [
+        (
+            "scale",
+            _spelled(name, (scale.parameter or "").partition(" ")[0].strip(",") or None),
+            scale.formula,
+            ", ".join(filter(None, [*scale.needs, scale.parameter])),
+            scale.source,
+        )
+        for name, scale in SCALES.items()
+    ]
+    rows += [
+        ("quantity", name, q.symbol, "n_keys" if q.group != "logits" else "", q.meaning)
+        for name, q in QUANTITIES.items()
+    ]
+    return [dict(zip(_HEADERS, row, strict=True)) for row in rows]
+
+
+def _spelled(name: str, parameter: str | None) -> str:
+    return name if parameter is None else f"{name}:{parameter.upper()}"
+
+
+def catalogue(form: str = "plain") -> str:
+    """The catalogue as a table in one of the formats, or as JSON."""
+    listed = entries()
+    if form == "json":
+        import json
+
+        return json.dumps(listed, indent=2)
+    if form in ("csv", "tsv"):
+        import pandas as pd
+
+        text: str = pd.DataFrame(listed).to_csv(sep="," if form == "csv" else "\t", index=False)
+        return text.rstrip("\n")
+    if form == "plain":
+        return "\n\n".join(_block(kind, listed) for kind in ("elements", "scale", "quantity"))
+    from tabulate import tabulate
+
+    cells = [
+        [text.replace("|", "\\|") if form == "pipe" else text for text in e.values()]
+        for e in listed
+    ]
+    return tabulate(cells, headers=_HEADERS, tablefmt=TABULATE_FORMATS[form], disable_numparse=True)
+
+
+def _block(kind: str, listed: list[dict[str, str]]) -> str:
+    """One kind as an indented list: tables of formulas are wider than a terminal."""
+    lines = [f"{kind}"]
+    for entry in listed:
+        if entry["kind"] == kind:
+            lines.append(f"  {entry['name']:<24} {entry['formula']}")
+            rest = [f"needs {entry['needs']}" if entry["needs"] else "", entry["source"]]
+            lines.append(f"  {'':<24} {'; '.join(filter(None, rest))}")
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""The spine: cells -> blocks -> Moments.
+
+Blocks are measured in batches, so that progress shows and an interruption is prompt; what a block
+gives depends on (seed, cell, block index) alone, and blocks merge on the host in block order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+from ..stats.cells import Cell
+from ..stats.moments import Moments
+from ..stats.planning import elements_per_draw
+from . import logits
+from .elements import sampler_of
+from .guards import check_blocks
+
+Measured = dict[tuple[str, float | None], Moments]
+Progress = Callable[[int], None]
+
+BATCH_ELEMENTS = 2e8  # random elements between two looks at progress: about a second on two cores
+
+
+def measure(
+    cell: Cell, seed: int, devices: Sequence[Any], progress: Progress = lambda elements: None
+) -> Measured:
+    """Moments of everything that a cell is measured for, keyed by (variable, factor).
+
+    The factor is None for logit moments, which scale exactly afterwards.
+    """
+    if cell.case.n_keys is not None:
+        from .rows import measure_cell
+
+        return measure_cell(cell, seed, devices, progress)
+    import numpy as np
+
+    parts = []
+    for first, n_blocks, last in batches(cell, logits.BLOCK):
+        parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))
+        progress(((n_blocks - 1) * logits.BLOCK + last) * elements_per_draw(cell.case))
+    blocks = np.concatenate(parts)
+    check_blocks(
+        blocks[:, [0, 1, *range(3, 2 + logits.ORDER)]],
+        logits.BLOCK,
+        lattice=is_lattice(cell),
+        what=cell.case.canonical(),
+    )
+    moments = [logits.to_moments(block) for block in blocks]
+    return {
+        (name, None): reduce(Moments.merge, (block[name] for block in moments))
+        for name in ("logit", "abs_logit")
+    }
+
+
+def batches(cell: Cell, block: int) -> Iterator[tuple[int, int, int]]:
+    """(first block, number of blocks, draws in the last of them) of each batch of a cell."""
+    total = -(-cell.draws // block)
+    size = max(1, int(BATCH_ELEMENTS // (block * elements_per_draw(cell.case))))
+    for first in range(0, total, size):
+        n_blocks = min(size, total - first)
+        at_end = first + n_blocks == total
+        yield first, n_blocks, cell.draws - (total - 1) * block if at_end else block
+
+
+def is_lattice(cell: Cell) -> bool:
+    """Whether the logit takes few values, so that two blocks may agree by chance."""
+    names = (cell.case.elements_q, cell.case.elements_k)
+    return all(sampler_of(name)[0].packed for name in names)

@@ -1,0 +1,80 @@
+"""A run before and after the draws: requested rows, planned cells, decided rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .cases import Case
+from .cells import Cell, plan_cells
+from .checks import InputError
+from .conventions import scale_factor
+from .decision import Row, decide
+from .moments import Moments
+from .planning import Rates, predicted_seconds, shown_duration
+from .predict import check_verdict_possible, predict
+from .quantities import QUANTITIES, Estimate
+from .request import CaseOptions, DecisionOptions, requested_rows
+
+LONGEST_SECONDS = 30 * 86400.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What will be drawn for which rows, and how it will be judged."""
+
+    rows: tuple[Row, ...]
+    cells: tuple[Cell, ...]
+    rates: Rates
+    samples_only: bool
+
+    @classmethod
+    def planned(cls, cases: CaseOptions, decision: DecisionOptions) -> Run:
+        """The rows that the options ask for, their references and the draws they need.
+
+        Raises InputError where a rule is broken, a verdict is impossible or the run would take
+        more than 30 days.
+        """
+        rates, samples = decision.rates(), decision.draws()
+        rows = tuple(_row(case, quantity) for case, quantity in requested_rows(cases))
+        cells = tuple(plan_cells(rows, rates, samples, decision.max_elements))
+        run = cls(rows, cells, rates, samples is not None and decision.tolerance is None)
+        if run.seconds > LONGEST_SECONDS:
+            raise InputError(
+                f"samples of {decision.samples} would take about {shown_duration(run.seconds)}, "
+                "and a run may take 30 days; give fewer --samples or fewer --dk"
+            )
+        return run
+
+    @property
+    def elements(self) -> int:
+        """Random elements that all cells draw."""
+        return sum(cell.elements for cell in self.cells)
+
+    @property
+    def seconds(self) -> float:
+        """Time the draws will take on two ordinary cores."""
+        return predicted_seconds(self.elements)
+
+    def decided(self, measured: Sequence[Mapping[tuple[str, float | None], Moments]]) -> list[Row]:
+        """The rows with their estimates and verdicts; `measured` is in the order of the cells."""
+        of_cell = {c.case: (c, m) for c, m in zip(self.cells, measured, strict=True)}
+        rows = []
+        for row in self.rows:
+            cell, moments = of_cell[row.case.cell()]
+            rows.append(replace(row, estimate=estimate_of(row, moments), capped=cell.capped))
+        return decide(rows, self.rates, samples_only=self.samples_only)
+
+
+def _row(case: Case, quantity: str) -> Row:
+    check_verdict_possible(case, quantity)
+    return Row(case, quantity, predict(case, quantity))
+
+
+def estimate_of(row: Row, moments: Mapping[tuple[str, float | None], Moments]) -> Estimate:
+    """A row's estimate from its cell's Moments; logit moments are scaled exactly."""
+    quantity = QUANTITIES[row.quantity]
+    factor = scale_factor(row.case)
+    if quantity.group == "logits":
+        return quantity.estimate(moments[quantity.measured, None].scaled(factor))
+    return quantity.estimate(moments[quantity.measured, factor])
