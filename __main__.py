@@ -32,8 +32,9 @@ CASES, DECISION, DEVICES = CaseOptions(), DecisionOptions(), DeviceOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 
 
-def _shown(default: object) -> str:
-    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+def _shown(default: object) -> str | None:
+    words = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    return None if words in ("", None, False) else str(words)
 
 
 INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
@@ -68,7 +69,7 @@ def run(
     output: Output = OUTPUT,
     devices: Devices = DEVICES,
 ) -> int:
-    """Measure and decide: does simulation agree with theory?"""
+    """Measure and decide whether simulation agrees with theory."""
     from dataclasses import asdict
 
     from . import verify
@@ -83,7 +84,7 @@ def run(
 
 @app.command
 def predict(*, cases: Cases = CASES, output: Output = OUTPUT) -> int:
-    """Exact theory, no sampling: what should come out here?"""
+    """Show what should come out: exact theory, no sampling."""
     from .reports.theory import predicted
 
     output.check()

@@ -29,7 +29,7 @@ def checked(logits: Any, cases: CaseOptions, decision: DecisionOptions) -> Resul
     for case, quantity in requested_rows(cases):
         if quantity not in GROUPS["logits"]:
             raise InputError(
-                f"check judges logits, got quantity {quantity}; known: {', '.join(GROUPS['logits'])}"
+                f"check judges logits, got {quantity}; known: {', '.join(GROUPS['logits'])}"
             )
         check_verdict_possible(case, quantity)
         rows.append(judged_row(Row(case, quantity, predict(case, quantity)), logits))

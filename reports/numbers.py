@@ -56,11 +56,11 @@ def percent(gap: float | None) -> str:
     return f"{100 * gap:+.2f}" if abs(gap) < 10 else f"{100 * gap:+.3g}"
 
 
-def interval(value: float | list[float] | None) -> str:
+def interval(value: float | list[float] | None, digits: int = 6) -> str:
     """Theory as shown: a number, or a bracket `low..high`."""
     if isinstance(value, list):
         return f"{plain(value[0], 4)}..{plain(value[1], 4)}"
-    return plain(value)
+    return plain(value, digits)
 
 
 def deviate(z: float | None) -> str:

@@ -22,7 +22,7 @@ def make_record(
     provenance: Mapping[str, object],
 ) -> Record:
     """The record of decided rows (or, for `predict`, of rows without an estimate)."""
-    predicted = command == "predict"
+    predicted = command in ("predict", "plan")  # nothing measured, so nothing judged
     return {
         "schema_version": SCHEMA_VERSION,
         "command": command,

@@ -54,9 +54,8 @@ class Result:
 
     def text(self) -> str:
         """The table, what to do about its failures, and the summary: what the command prints."""
-        if self.record["command"] == "predict":
-            return self.table()
-        return "\n".join([self.table(), "", *advice(self.record), self.summary])
+        below = [*advice(self.record), self.summary]
+        return "\n".join([self.table(), "", *below] if any(below) else [self.table()])
 
     def __str__(self) -> str:
         return self.text()

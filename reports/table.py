@@ -42,10 +42,14 @@ def _std_with_error(row: Record) -> str:
     return with_error(std, row["mcse"] / (2 * std) if std and row["mcse"] else None)
 
 
-def _theory(row: Record) -> str:
+def _hundred(share: float | None) -> str:
+    return "" if share is None else plain(100 * share, 3)
+
+
+def _theory(row: Record, digits: int = 6) -> str:
     if row["theory"] is None and row.get("approximation") is not None:
         return f"~{plain(row['approximation'])}"
-    return interval(row["theory"])
+    return interval(row["theory"], digits)
 
 
 _CASE = [
@@ -72,8 +76,14 @@ _GENERAL = [
     Column("measured", lambda row: with_error(row["estimate"], row["mcse"])),
     Column("gap %", lambda row: percent(row["gap"])),
 ]
+_PLANNED = [
+    Column("draws", _field("draws")),
+    Column("tolerance %", lambda row: plain(100 * row["tolerance"])),
+    Column("detectable %", lambda row: _hundred(row["detectable"])),
+    Column("elements", lambda row: f"{row['elements_drawn']:.3g}"),
+]
 _PREDICTED = [
-    Column("theory", lambda row: interval(row["theory"]) or _theory(row)),
+    Column("theory", lambda row: _theory(row, 9)),
     Column("kind", _field("theory_kind"), text=True),
     Column("replicate sd", lambda row: plain(row["replicate_sd"])),
 ]
@@ -85,8 +95,8 @@ def columns_of(record: Record) -> list[Column]:
     varying = [c for c in _CASE if len({c.cell(row) for row in rows}) > 1]
     always = [c for c in _CASE if c.header == "d_k" and c not in varying and c.cell(rows[0])]
     case = varying + always
-    if record["command"] == "predict":
-        return case + _PREDICTED
+    if record["command"] in ("predict", "plan"):
+        return case + (_PREDICTED if record["command"] == "predict" else _PLANNED)
     spread = all(row["quantity"] == "variance" for row in rows)
     return [*case, _DRAWS, *(_SPREAD if spread else _GENERAL), *_JUDGED]
 

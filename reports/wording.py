@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..stats.causes import likely_cause
-from ..stats.planning import Rates
+from ..stats.planning import Rates, shown_duration
 from ..stats.quantities import QUANTITIES
 from .numbers import one_in, plain
 from .record import Record, verdict_counts
@@ -14,12 +14,16 @@ EXIT_CODES = {"match": 0, "measured": 0, "mismatch": 1, "undecided": 3}
 
 
 def exit_code(record: Record) -> int:
-    """0 match or measured, 1 mismatch, 3 undecided."""
-    return EXIT_CODES[record["verdict"]]
+    """0 match, measured or nothing judged, 1 mismatch, 3 undecided."""
+    return EXIT_CODES.get(record["verdict"], 0)
 
 
 def summary(record: Record) -> str:
     """What the run shows, in words that need no statistics."""
+    if record["command"] == "predict":
+        return ""
+    if record["command"] == "plan":
+        return _planned(record)
     rows = record["rows"]
     counts = verdict_counts(rows)
     compared = [row for row in rows if row["verdict"] != "measured"]
@@ -32,13 +36,24 @@ def summary(record: Record) -> str:
     return " ".join(lines)
 
 
+def _planned(record: Record) -> str:
+    design = record["design"]
+    return (
+        f"N = ((z_holm + z_power) replicate_sd / (unit tolerance))^2, false alarm "
+        f"{design['false_alarm']:g} over {design['tests']} tests, power {design['power']:g}; "
+        "a cell draws the most that its rows need. "
+        f"About {shown_duration(record['seconds'])} on two cores."
+    )
+
+
 def _counted(counts: dict[str, int], total: int) -> str:
     compared = total - counts["measured"]
     rows = "row" if compared == 1 else "rows"
     if not compared:
         return "No row was compared: nothing here has an exact theory, so the figures are measured."
     if counts["match"] == compared:
-        said = f"{compared} of {compared} {rows} match: simulation agrees with theory."
+        verb = "matches" if compared == 1 else "match"
+        said = f"{compared} of {compared} {rows} {verb}: simulation agrees with theory."
     else:
         parts = [f"{n} {name}" for name, n in counts.items() if n and name != "measured"]
         said = f"Of {compared} {rows}: {', '.join(parts)}."

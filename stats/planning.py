@@ -129,13 +129,17 @@ def shown_duration(seconds: float) -> str:
 
     Examples:
         >>> shown_duration(0.3), shown_duration(90), shown_duration(1e10)
-        ('1 s', '90 s', '317 years')
+        ('1 s', '90 s', '320 years')
 
     """
     for size, name in ((31_557_600, "years"), (86_400, "days"), (3600, "hours"), (120, "minutes")):
         if seconds >= size:
-            return f"{seconds / (60 if size == 120 else size):,.3g} {name}"
+            return f"{_rounded(seconds / (60 if size == 120 else size)):,g} {name}"
     return f"{max(round(seconds), 1)} s"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.2g}")
 
 
 def elements_per_draw(case: Case) -> int:

@@ -195,6 +195,8 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
 def _bases(options: CaseOptions) -> Iterator[Case]:
     """Cases without d_k, n_keys and scale: the product of everything else."""
     both = (options.elements, options.sigma)
+    for name in ("elements", "sigma"):
+        checks.no_duplicates(name, getattr(options, name))
     lists = {
         "dtype": options.dtype,
         "elements_q": options.elements_q or both[0],
@@ -232,8 +234,8 @@ def _base(texts: dict[str, str | None]) -> Case:
         dtype=checks.choice("dtype", str(texts["dtype"]), DTYPES),
         elements_q=canonical_elements(str(texts["elements_q"])),
         elements_k=canonical_elements(str(texts["elements_k"])),
-        sigma_q=checks.positive("sigma_q", texts["sigma_q"]),
-        sigma_k=checks.positive("sigma_k", texts["sigma_k"]),
+        sigma_q=checks.positive("sigma", texts["sigma_q"]),
+        sigma_k=checks.positive("sigma", texts["sigma_k"]),
         mean_q=real("mean_q"),
         mean_k=real("mean_k"),
         correlation=real("correlation"),
