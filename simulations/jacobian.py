@@ -53,8 +53,7 @@ def jacobian_spectral(row: Row) -> jax.Array:
     """
     second, others = row.second, row.others
     root = (second * (3 - second) + others * (1 + second)) / (2 * row.total)
-    for _ in range(_NEWTON_STEPS):
-        root = _newton_step(row, root)
+    root = jax.lax.fori_loop(0, _NEWTON_STEPS, lambda _, m: _newton_step(row, m), root)
     return jnp.where(row.ties >= 1, 1, root) / row.total
 
 

@@ -18,10 +18,6 @@ from ..stats.moments import Moments
 if TYPE_CHECKING:
     import numpy as np
 
-# XLA computes a fused producer once per slice, hence a fold's cost doubles with each level it is
-# fused through; three levels cut the memory traffic to 1.14 reads of the input and stay cheap.
-_FUSED_LEVELS = 3
-
 
 def tree_reduce(
     combine: Callable[[jax.Array, jax.Array], jax.Array], x: jax.Array, axis: int = -1
@@ -45,7 +41,7 @@ def tree_reduce(
 
     """
     axis %= x.ndim
-    length, level = x.shape[axis], 0
+    length = x.shape[axis]
     if length == 0:
         raise ValueError(f"axis {axis} must have at least one element, got 0; drop empty blocks")
     while length > 1:
@@ -57,9 +53,7 @@ def tree_reduce(
         )
         rest = jax.lax.slice_in_dim(x, paired, half, axis=axis)
         x = jnp.concatenate([folded, rest], axis) if paired < half else folded
-        length, level = half, level + 1
-        if level % _FUSED_LEVELS == 0 and length > 1:
-            x = jax.lax.optimization_barrier(x)
+        length = half
     return jnp.squeeze(x, axis)
 
 
@@ -115,7 +109,7 @@ def row_moments(
 def _centred_sums(x: jax.Array, valid_rows: jax.Array | int) -> jax.Array:
     valid = jnp.arange(x.shape[0]) < valid_rows
     centre = tree_sum(jnp.where(valid, x, 0), 0) / jnp.asarray(valid_rows, x.dtype)
-    d = jax.lax.optimization_barrier(jnp.where(valid, x - centre, 0))
+    d = jnp.where(valid, x - centre, 0)
     return jnp.stack([centre, *(tree_sum(d**power, 0) for power in (1, 2, 3))])
 
 
