@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from ..stats.cells import Cell
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
-from . import logits
+from . import logits, rows
 from .elements import sampler_of
 from .guards import check_blocks
 
@@ -31,11 +33,7 @@ def measure(
     The factor is None for logit moments, which scale exactly afterwards.
     """
     if cell.case.n_keys is not None:
-        from .rows import measure_cell
-
-        return measure_cell(cell, seed, devices, progress)
-    import numpy as np
-
+        return _measure_rows(cell, seed, devices, progress)
     parts = []
     for first, n_blocks, last in batches(cell, logits.BLOCK):
         parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))
@@ -52,6 +50,15 @@ def measure(
         (name, None): reduce(Moments.merge, (block[name] for block in moments))
         for name in ("logit", "abs_logit")
     }
+
+
+def _measure_rows(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) -> Measured:
+    parts: dict[tuple[str, float], list[Any]] = {}
+    for draws, blocks in rows.measure_rows(cell, seed, devices):
+        for key, sums in blocks.items():
+            parts.setdefault(key, []).append(sums)
+        progress(draws * elements_per_draw(cell.case))
+    return rows.merged(cell, {key: np.concatenate(sums) for key, sums in parts.items()})
 
 
 def batches(cell: Cell, block: int) -> Iterator[tuple[int, int, int]]:
