@@ -8,10 +8,14 @@ from difflib import get_close_matches
 
 MAX_D_K = 2**20
 MAX_N_KEYS = 10**6
+MAX_MAGNITUDE = 1e9
 
 
 class InputError(ValueError):
     """Something the user gave breaks a rule; the message is one line and names the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))  # one line, whatever the user's value holds
 
 
 def number(name: str, value: object, rule: str, allowed: Callable[[float], bool]) -> float:
@@ -34,6 +38,21 @@ def number(name: str, value: object, rule: str, allowed: Callable[[float], bool]
 def positive(name: str, value: object) -> float:
     """`value` as a positive finite float."""
     return number(name, value, "a positive number", lambda x: x > 0)
+
+
+def magnitude(name: str, value: object) -> float:
+    """`value` as a positive number whose eighth powers neither overflow nor vanish."""
+    parsed = positive(name, value)
+    if not 1 / MAX_MAGNITUDE <= parsed <= MAX_MAGNITUDE:
+        raise InputError(
+            f"{name} must be from {1 / MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}, got {value}; rescale"
+        )
+    return parsed
+
+
+def non_negative(name: str, value: object) -> float:
+    """`value` as a finite float that is not below 0."""
+    return number(name, value, "a number of at least 0", lambda x: x >= 0)
 
 
 def fraction(name: str, value: object, *, below: float = 1.0) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .cases import Case
-from .checks import InputError, named, number, positive
+from .checks import InputError, magnitude, named, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,5 +82,5 @@ def parse_scale(text: str) -> tuple[Scale, float]:
     if given is None:
         raise InputError(f"scale {name} needs its parameter ({entry.parameter}); write {name}:2")
     if name == "power":
-        return entry, number("scale power's exponent", given, "a number", lambda x: abs(x) <= 16)
-    return entry, positive(f"scale {name}'s parameter", given)
+        return entry, number("scale power's exponent", given, "from -4 to 4", lambda x: abs(x) <= 4)
+    return entry, magnitude(f"scale {name}'s parameter", given)

@@ -15,13 +15,13 @@ from typing import Literal
 
 from . import pivots
 from .cases import Case, Reference
+from .checks import InputError
 from .conventions import scale_factor
-from .planning import Rates, skew_floor
+from .planning import NUMERIC_FLOOR, Rates, detectable_by, draws_floor
 from .quantities import QUANTITIES, Estimate
 
 DEFAULT_RATES = Rates()
 Verdict = Literal["match", "mismatch", "undecided", "measured"]
-NUMERIC_FLOOR = 1e-6  # relative error of float32 products summed in blocks, with a margin of 10
 WIDEST_DETECTABLE = 0.5  # a run that cannot see half the value says nothing
 
 
@@ -84,11 +84,16 @@ def decide(
     """
     tests = distinct_tests(rows)
     judged = [_compared(row, rates, tests, samples_only) for row in rows]
-    adjusted = _holm({row.test: row.p_value for row in judged if row.p_value is not None})
+    p_values: dict[tuple[object, ...], float] = {}
+    for row in judged:
+        if row.p_value is not None:
+            p_values[row.test] = min(row.p_value, p_values.get(row.test, 1.0))
+    adjusted = _holm(p_values)
     return [
-        _verdict(replace(row, p_adjusted=adjusted[row.test]), rates)
-        if row.p_value is not None
-        else row
+        row
+        if row.p_value is None
+        # rows of one test differ in the slack of `within`: none is rejected beyond its own p-value
+        else _verdict(replace(row, p_adjusted=max(adjusted[row.test], row.p_value)), rates, tests)
         for row in judged
     ]
 
@@ -107,6 +112,11 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     estimate, reference = row.estimate, row.reference
     if estimate is None:
         raise ValueError(f"the row of {row.quantity} has no estimate to judge")
+    if not (math.isfinite(estimate.value) and math.isfinite(estimate.sd)):
+        raise InputError(
+            f"the estimate of {row.quantity} must be finite, got {estimate.value} "
+            f"with sd {estimate.sd}; take a smaller sigma or float64"
+        )
     sd = max(reference.replicate_sd or 0.0, estimate.sd)
     error = sd / math.sqrt(estimate.draws)
     share = QUANTITIES[row.quantity].test == "share"
@@ -118,26 +128,22 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     row = replace(row, ci_low=low, ci_high=high)
     if reference.kind == "none" or reference.value is None:
         return replace(row, verdict="measured")
-    planned_sd = reference.replicate_sd if reference.replicate_sd is not None else estimate.sd
-    detectable = (
-        (rates.z_holm(tests) + rates.z_power)
-        * planned_sd
-        / (reference.unit * math.sqrt(estimate.draws))
-    )
+    detectable = detectable_by(row.quantity, reference, estimate.draws, rates, tests, estimate.sd)
     wanted = rates.tolerance_of(row.quantity)
-    widened = samples_only or (row.capped and detectable > wanted)
-    pivot = pivots.judge(row.quantity, estimate, reference, wanted if rates.within else 0.0)
-    floor = skew_floor(reference.replicate_skew, rates.z_holm(tests))
+    widened = row.capped and detectable > wanted
+    tolerance = detectable if samples_only or widened else wanted
+    pivot = pivots.judge(row.quantity, estimate, reference, tolerance if rates.within else 0.0)
+    floor = draws_floor(row.quantity, reference, rates.z_holm(tests))
     notes = [
-        "judged at the gap its draws detect" if row.capped and detectable > wanted else "",
-        f"below the skew floor of {floor:.3g} draws" if estimate.draws < floor else "",
+        "judged at the gap its draws detect" if widened else "",
+        f"below the floor of {floor:.3g} draws" if estimate.draws < floor else "",
     ]
     return replace(
         row,
         gap=pivot.gap,
         z=pivot.z,
         p_value=pivot.p_value,
-        tolerance=detectable if widened else wanted,
+        tolerance=tolerance,
         detectable=detectable,
         note="; ".join(note for note in notes if note),
     )
@@ -152,7 +158,7 @@ def _holm(p_values: dict[tuple[object, ...], float]) -> dict[tuple[object, ...],
     return adjusted
 
 
-def _verdict(row: Row, rates: Rates) -> Row:
+def _verdict(row: Row, rates: Rates, tests: int) -> Row:
     assert row.gap is not None
     assert row.detectable is not None
     assert row.tolerance is not None
@@ -164,7 +170,7 @@ def _verdict(row: Row, rates: Rates) -> Row:
         return replace(row, verdict="mismatch")
     if not _interval_inside(row, rates):
         return replace(row, verdict="undecided")
-    if rates.within and not _agrees_exactly(row, rates):
+    if rates.within and not _agrees_exactly(row, rates.false_alarm / tests):
         return _noted(row, "match", "differs from the theory, by less than the tolerance")
     return replace(row, verdict="match")
 
@@ -184,7 +190,7 @@ def _interval_inside(row: Row, rates: Rates) -> bool:
     return low - slack - rounding <= row.ci_low and row.ci_high <= high + slack + rounding
 
 
-def _agrees_exactly(row: Row, rates: Rates) -> bool:
+def _agrees_exactly(row: Row, false_alarm: float) -> bool:
     assert row.estimate is not None
     pivot = pivots.judge(row.quantity, row.estimate, row.reference, 0.0)
-    return pivot.p_value > rates.false_alarm
+    return pivot.p_value > false_alarm or abs(pivot.gap) <= NUMERIC_FLOOR

@@ -54,6 +54,10 @@ class Moments:
             return self
         if self.count == 0:
             return other
+        if self.order != other.order:
+            raise ValueError(
+                f"merged moments must be of one order, got {self.order}, {other.order}"
+            )
         count = self.count + other.count
         delta = other.mean - self.mean
         mean = self.mean + delta * (other.count / count)

@@ -14,7 +14,7 @@ from .cases import Reference
 from .quantities import QUANTITIES, Estimate
 
 CONSTANT_ROUNDING = 1e-6  # float32 sums of a constant, with a margin of 10
-_Z_OF_NOTHING = 38.0  # the largest deviate whose tail probability float64 can hold
+_Z_OF_NOTHING = 38.5  # above the largest deviate whose tail probability float64 can hold
 _EXACT_TAIL = 1e-280  # below it the chi-square tail is taken from its saddlepoint expansion
 
 
@@ -54,7 +54,7 @@ def judge(quantity: str, estimate: Estimate, reference: Reference, slack: float)
         z = constant_z(quantity, estimate, nearest)
     elif test == "chi-square" and reference.replicate_sd is not None:
         power = 1 if quantity == "variance" else 2
-        relative_sd = reference.replicate_sd / nearest * power
+        relative_sd = reference.replicate_sd / bounds(reference)[0] * power
         ratio = (estimate.value / nearest) ** power
         z = chi_square_z(ratio, estimate.draws, relative_sd, estimate.logits_per_draw)
     elif reference.replicate_sd is not None:
@@ -141,21 +141,22 @@ def constant_z(quantity: str, estimate: Estimate, value: float) -> float:
     """Deviate where the influence function vanishes: x = mu +- sigma, as at rademacher d_k = 1.
 
     What is left is the sample mean's own error, N mean^2 / sigma^2 ~ chi^2_1: `S^2` falls short by
-    it, `N - (N-1) S^2 / sigma^2`, and the kurtosis exceeds its value by 4 / N of it. Any other
-    constant is right (to rounding) or wrong.
+    it, `N - (N-1) S^2 / sigma^2`, and with `m = mean / sigma` the kurtosis exceeds its value by
+    `4 m^2 / (1 - m^2)`. Any other constant is right (to rounding) or wrong.
     """
-    n = estimate.draws
+    n, side = estimate.draws, -1.0
     if quantity in ("variance", "std"):
         ratio = (estimate.value / value) ** (1 if quantity == "variance" else 2)
         chi_square = n - (n - 1) * ratio
     elif quantity == "kurtosis":
-        chi_square = n * (estimate.value - value) / 4.0
+        excess, side = estimate.value - value, 1.0
+        chi_square = n * excess / max(4.0 + excess, 1.0)
     else:
         off = estimate.value - value
         return 0.0 if abs(off) <= CONSTANT_ROUNDING * abs(value) else math.copysign(math.inf, off)
     if chi_square < -CONSTANT_ROUNDING * n:
-        return math.inf  # no sample of such a constant lies on this side
-    return -math.sqrt(max(chi_square, 0.0))
+        return -side * math.inf  # no sample of such a constant lies on this side
+    return side * math.sqrt(max(chi_square, 0.0))
 
 
 def _log_binomial_tail(share: float, draws: int, p: float) -> float:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from .cases import Case, Reference
-from .checks import InputError, fraction, positive
+from .checks import InputError, count, fraction, non_negative, positive
 from .quantities import QUANTITIES
 
 MAX_ELEMENTS = 2e10  # per cell: about two minutes on two cores; fixed, so that runs agree anywhere
 ELEMENTS_PER_SECOND = 2e8  # normals on two ordinary cores; for time estimates only
 LEAST_ROWS = 10_000  # below it the law of a row statistic's mean is not trusted at 1e-6
 UNKNOWN_SPREAD_DRAWS = 100_000  # asked for where no exact replicate_sd says what is needed
+NUMERIC_FLOOR = 1e-6  # relative error of float32 products summed in blocks, with a margin of 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,15 @@ class Rates:
     within: bool = False
 
     def __post_init__(self) -> None:
-        fraction("false_alarm", self.false_alarm, below=0.5)
-        fraction("power", self.power)
+        checked = {
+            "false_alarm": fraction("false_alarm", self.false_alarm, below=0.5),
+            "power": fraction("power", self.power),
+            "tolerance": None if self.tolerance is None else positive("tolerance", self.tolerance),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)  # text such as "1e-6" becomes its number
         if self.power < 0.5:
             raise InputError(f"power must be at least 0.5, got {self.power}")
-        if self.tolerance is not None:
-            positive("tolerance", self.tolerance)
 
     def z_holm(self, tests: int) -> float:
         """Two-sided normal threshold of the smallest p-value among `tests` (Bonferroni, Holm)."""
@@ -88,7 +92,8 @@ def draws_needed(
     """
     rates = Rates(false_alarm, power, tolerance)
     z = rates.z_holm(tests)
-    by_power = ((z + rates.z_power) * replicate_sd / (positive("unit", unit) * tolerance)) ** 2
+    sd = non_negative("replicate_sd", replicate_sd)
+    by_power = ((z + rates.z_power) * sd / (positive("unit", unit) * tolerance)) ** 2
     return math.ceil(max(by_power, skew_floor(replicate_skew, z), 2))
 
 
@@ -116,7 +121,32 @@ def detectable_gap(
 
     """
     rates = Rates(false_alarm, power)
-    return (rates.z_holm(tests) + rates.z_power) * replicate_sd / (unit * math.sqrt(draws))
+    sd = non_negative("replicate_sd", replicate_sd)
+    root = positive("unit", unit) * math.sqrt(count("draws", draws))
+    return (rates.z_holm(tests) + rates.z_power) * sd / root
+
+
+def detectable_by(
+    quantity: str, reference: Reference, draws: int, rates: Rates, tests: int, sample_sd: float
+) -> float:
+    """The detectable gap of a row; the sample's sd stands in where the reference has none.
+
+    Where the influence function vanishes (x = mu +- sigma) what is left is of order 1/N: with
+    `z = z_holm + z_power` the std gap is `z^2 / (2 N)` and the kurtosis' `4 z^2 / N`. Any other
+    constant is right to the numeric floor.
+    """
+    z = rates.z_holm(tests) + rates.z_power
+    if reference.replicate_sd == 0.0:
+        factor = {"variance": 0.5, "std": 0.5, "kurtosis": 4.0}.get(quantity)
+        return NUMERIC_FLOOR if factor is None else factor * z**2 / draws
+    sd = sample_sd if reference.replicate_sd is None else reference.replicate_sd
+    return z * sd / (reference.unit * math.sqrt(draws))
+
+
+def draws_floor(quantity: str, reference: Reference, z: float) -> float:
+    """Draws below which the normal law of a row's mean is not trusted at its threshold z."""
+    least = 0 if QUANTITIES[quantity].group == "logits" else LEAST_ROWS
+    return max(least, skew_floor(reference.replicate_skew, z))
 
 
 def predicted_seconds(elements: float) -> float:
@@ -165,9 +195,8 @@ def plan_draws(
 
 
 def _row_draws(quantity: str, reference: Reference, rates: Rates, tests: int) -> int:
-    floor = 2 if QUANTITIES[quantity].group == "logits" else LEAST_ROWS
     if not reference.replicate_sd:  # unknown, or a constant that one look decides
-        return max(floor, UNKNOWN_SPREAD_DRAWS if reference.replicate_sd is None else LEAST_ROWS)
+        return UNKNOWN_SPREAD_DRAWS if reference.replicate_sd is None else LEAST_ROWS
     needed = draws_needed(
         reference.replicate_sd,
         reference.unit,
@@ -175,6 +204,5 @@ def _row_draws(quantity: str, reference: Reference, rates: Rates, tests: int) ->
         tests=tests,
         false_alarm=rates.false_alarm,
         power=rates.power,
-        replicate_skew=reference.replicate_skew,
     )
-    return max(floor, needed)
+    return max(needed, math.ceil(draws_floor(quantity, reference, rates.z_holm(tests))))

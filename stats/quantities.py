@@ -77,6 +77,7 @@ def _std(m: Moments) -> Estimate:
 
 def _skewness(m: Moments) -> Estimate:
     """Influence `z^3 - 3z - g - (3/2) g (z^2 - 1)`, squared and averaged over the sample."""
+    _check_varying("skewness", m)
     g = m.standardised(3)
     influence = {3: 1.0, 2: -1.5 * g, 1: -3.0, 0: 0.5 * g}
     return Estimate(m.count, g, _influence_sd(m, influence))
@@ -84,9 +85,15 @@ def _skewness(m: Moments) -> Estimate:
 
 def _kurtosis(m: Moments) -> Estimate:
     """Influence `z^4 - 4 g z - 2 K (z^2 - 1) - K`, K the fourth standardised moment."""
+    _check_varying("kurtosis", m)
     g, k = m.standardised(3), m.standardised(4)
     influence = {4: 1.0, 2: -2.0 * k, 1: -4.0 * g, 0: k}
     return Estimate(m.count, k - 3.0, _influence_sd(m, influence))
+
+
+def _check_varying(quantity: str, m: Moments) -> None:
+    if not m.sums[0]:
+        raise InputError(f"{quantity} needs logits that vary, got {m.count} equal; give more draws")
 
 
 def _influence_sd(m: Moments, polynomial: Mapping[int, float]) -> float:

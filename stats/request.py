@@ -16,6 +16,7 @@ from .planning import MAX_ELEMENTS, Rates
 from .quantities import GROUPS, QUANTITIES, expand_quantities
 
 DEFAULT_N_KEYS = "10"
+MOST_SAMPLES = 10**18  # far above what any machine draws in the longest run
 DTYPES = ("float32", "float64")
 
 
@@ -121,7 +122,11 @@ class DecisionOptions:
         """The draws asked for, or None where they are planned."""
         if self.samples is None:
             return None
-        return checks.count("samples", self.samples, least=2)
+        return checks.count("samples", self.samples, least=2, most=MOST_SAMPLES)
+
+    def element_cap(self) -> float:
+        """Most random elements per cell, checked."""
+        return checks.positive("max_elements", self.max_elements)
 
 
 @dataclass(frozen=True)
@@ -222,7 +227,9 @@ def _bases(options: CaseOptions) -> Iterator[Case]:
 
 def _base(texts: dict[str, str | None]) -> Case:
     def real(name: str) -> float:
-        return checks.number(name, texts[name], "a finite number", lambda _: True)
+        most = checks.MAX_MAGNITUDE
+        rule = f"a number from {-most:g} to {most:g}"
+        return checks.number(name, texts[name], rule, lambda x: abs(x) <= most)
 
     if texts["elements_k"] == "=":
         texts["elements_k"] = texts["elements_q"]
@@ -234,12 +241,12 @@ def _base(texts: dict[str, str | None]) -> Case:
         dtype=checks.choice("dtype", str(texts["dtype"]), DTYPES),
         elements_q=canonical_elements(str(texts["elements_q"])),
         elements_k=canonical_elements(str(texts["elements_k"])),
-        sigma_q=checks.positive("sigma", texts["sigma_q"]),
-        sigma_k=checks.positive("sigma", texts["sigma_k"]),
+        sigma_q=checks.magnitude("sigma_q", texts["sigma_q"]),
+        sigma_k=checks.magnitude("sigma_k", texts["sigma_k"]),
         mean_q=real("mean_q"),
         mean_k=real("mean_k"),
         correlation=real("correlation"),
-        logit_std=None if logit_std is None else checks.positive("logit_std", logit_std),
+        logit_std=None if logit_std is None else checks.magnitude("logit_std", logit_std),
     )
 
 
@@ -269,6 +276,8 @@ def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
 def checked_case(case: Case) -> Case:
     """The case, if its parts go together; otherwise an InputError that says which do not."""
     laws = {case.elements_q, case.elements_k}
+    if case.logit_std is not None:
+        _refuse_vectors(case)
     for side in ("q", "k"):
         if getattr(case, f"elements_{side}") == "sphere" and getattr(case, f"mean_{side}"):
             raise InputError(
@@ -289,3 +298,16 @@ def checked_case(case: Case) -> Case:
         )
     scale_factor(case)  # refuses what the scale needs and the case has not
     return case
+
+
+def _refuse_vectors(case: Case) -> None:
+    """Given logits have no q and k, so that whatever describes these would be ignored."""
+    for field in fields(Case):
+        of_vectors = field.name[-2:] in ("_q", "_k") and field.name != "d_k"
+        if of_vectors or field.name == "correlation":
+            value = getattr(case, field.name)
+            if value != field.default:
+                raise InputError(
+                    f"{field.name} must be left out with logit_std, got {value}; "
+                    "drop --logit-std, or what describes q and k"
+                )

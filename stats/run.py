@@ -37,12 +37,14 @@ class Run:
         """
         rates, samples = decision.rates(), decision.draws()
         rows = tuple(_row(case, quantity) for case, quantity in requested_rows(cases))
-        cells = tuple(plan_cells(rows, rates, samples, decision.max_elements))
+        cells = tuple(plan_cells(rows, rates, samples, decision.element_cap()))
         run = cls(rows, cells, rates, samples is not None and decision.tolerance is None)
         if run.seconds > LONGEST_SECONDS:
+            draws = max(cell.draws for cell in cells)
             raise InputError(
-                f"samples of {decision.samples} would take about {shown_duration(run.seconds)}, "
-                "and a run may take 30 days; give fewer --samples or fewer --dk"
+                f"a run may take 30 days, got {draws:.3g} draws that take about "
+                f"{shown_duration(run.seconds)}; give fewer --samples, a lower --max-elements or "
+                "fewer --dk"
             )
         return run
 
