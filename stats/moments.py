@@ -6,8 +6,8 @@ digits. Blocks are therefore centred on their own mean and merged exactly (Pebay
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from math import comb
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,12 @@ class Moments:
         """Standardised moment `m_r / m_2^(r/2)` (0 and 1 for r = 1 and 2)."""
         if r <= 2:
             return (1.0, 0.0, 1.0)[r]
-        variance: float = self.central(2)
-        return self.central(r) / variance ** (r / 2)
+        return self.central(r) / math.pow(self.central(2), r / 2)
 
 
 def _shifted_sum(m: Moments, shift: float, p: int) -> float:
     """`sum (x - mean + shift)^p`: the linear term vanishes since x is centred."""
     total = m.count * shift**p
     for j in range(p - 1):
-        total += comb(p, j) * shift**j * m.sums[p - j - 2]
+        total += math.comb(p, j) * shift**j * m.sums[p - j - 2]
     return total

@@ -202,7 +202,7 @@ def _bases(options: CaseOptions) -> Iterator[Case]:
     both = (options.elements, options.sigma)
     for name in ("elements", "sigma"):
         checks.no_duplicates(name, getattr(options, name))
-    lists = {
+    lists: dict[str, tuple[str | None, ...]] = {
         "dtype": options.dtype,
         "elements_q": options.elements_q or both[0],
         "elements_k": options.elements_k or ("=",),
