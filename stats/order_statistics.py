@@ -1,6 +1,6 @@
 """Exact moments of the largest probabilities of one softmax row, `p_(1) >= p_(2) >= p_(3)`.
 
-Under the tilted law (see `row_laws`) y_i = T p_i are iid. Let f(y) dy be its unnormalised density,
+Under the tilted law (see `tilting`) y_i = T p_i are iid. Let f(y) dy be its unnormalised density,
 L(y) and U(y) its mass below and above y. The j-th largest has j - 1 keys above it:
 
     E p_(j)^a = n C(n-1, j-1) / Gamma(a) iint f(y) y^a U(y)^(j-1) L(y)^(n-j) dy du,
@@ -16,8 +16,9 @@ from math import ceil, comb, factorial, log, sqrt
 
 import numpy as np
 
+from .logit_laws import RowLaw, atoms, cosine_edge, fixed_scales, on_lattice
 from .quadrature import Array, LegendrePanels
-from .row_laws import RowLaw, atoms, cosine_edge, fixed_scales, on_lattice, u_grid
+from .tilting import capped, u_grid
 
 SINGLE = ((1,), (2,), (3,), (4,), (0, 1), (0, 2), (0, 3), (0, 0, 1), (0, 0, 2), (0, 0, 3))
 JOINT = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
@@ -31,6 +32,12 @@ def order_moments(law: RowLaw, n: int) -> dict[Exponents, float]:
 
     `(a,)`, `(0, a)` and `(0, 0, a)` hold `E p_(j)^a` for j = 1, 2, 3; `(a, b)` holds
     `E p_(1)^a p_(2)^b`. Ranks above n are zero.
+
+    Examples:
+        >>> p = order_moments(RowLaw(1.0), 2)
+        >>> round(p[1,], 12), round(p[1,] + p[0, 1], 12)
+        (0.725213454422, 1.0)
+
     """
     if not law.chi:
         return _iid_moments(law, n)
@@ -68,36 +75,11 @@ def _sums_without_ties(law: RowLaw, n: int, u: Array) -> dict[Exponents, float]:
 def _tilted_density(law: RowLaw, n: int, u: Array) -> tuple[LegendrePanels, Array, Array, Array]:
     """Panels, y, density of the tilted law (U, P) and log of its mass below each point.
 
-    The panel variable is log y for wide normal logits, else the standardised logit. The mass
-    below is 1 - (untilted tail + loss by the tilt), so that its powers keep their digits.
+    The mass below is 1 - (untilted tail + loss by the tilt), so that its powers keep their digits.
     """
-    from scipy.special import ndtr
-
-    column = u[:, None]
-    if law.base == "normal" and law.std >= 1.5:
-        low = -37.0 - log(n)
-        panels = _panels(low, 4.4, 1.3)
-        y = np.exp(panels.points)[None, :]
-        t = (panels.points - column) / law.std
-        free = np.exp(-0.5 * t * t) / (law.std * sqrt(2.0 * np.pi))
-        tail = ndtr(-t)
-        start = ndtr((low - column) / law.std)
-    else:
-        if law.base == "normal":
-            panels = _panels(-9.0, 9.0 + 4.0 * law.std, min(1.2, 1.6 / max(law.std, 1e-9)))
-            free = np.exp(-0.5 * panels.points**2)[None, :] / sqrt(2.0 * np.pi)
-            x = law.std * panels.points
-        else:
-            root = sqrt(law.d)
-            width = min(1.2 / root, 1.6 / max(law.std * root, 1e-9))
-            edge = cosine_edge(law.d)
-            panels = _panels(-edge, edge, width)
-            free = np.exp(-(law.d - 1) * np.log(np.cosh(panels.points)))[None, :]
-            free /= free @ panels.weights
-            x = law.std * root * np.tanh(panels.points)
-        y = np.exp(column + x)
-        tail = panels.from_above(free)
-        start = np.zeros(1)
+    wide = law.base == "normal" and law.std >= 1.5
+    untilted = _over_log_y(law, n, u) if wide else _over_logit(law, u)
+    panels, y, free, tail, start = untilted
     density = free * np.exp(-y)
     missing = tail + panels.from_below(free * -np.expm1(-y))
     below = start + panels.from_below(density)
@@ -106,6 +88,39 @@ def _tilted_density(law: RowLaw, n: int, u: Array) -> tuple[LegendrePanels, Arra
         near, np.log1p(-np.where(near, missing, 0.5)), np.log(np.maximum(below, 1e-300))
     )
     return panels, y, density, log_below
+
+
+_Untilted = tuple[LegendrePanels, Array, Array, Array, Array]
+"""Panels, y, density, mass above each point and mass below the first."""
+
+
+def _over_log_y(law: RowLaw, n: int, u: Array) -> _Untilted:
+    """Wide normal logits: the panels cover the log y that matter."""
+    from scipy.special import ndtr
+
+    low, column = -37.0 - log(n), u[:, None]
+    panels = _panels(low, 4.4, 1.3)
+    t = (panels.points - column) / law.std
+    free = np.exp(-0.5 * t * t) / (law.std * sqrt(2.0 * np.pi))
+    return panels, np.exp(panels.points)[None, :], free, ndtr(-t), ndtr((low - column) / law.std)
+
+
+def _over_logit(law: RowLaw, u: Array) -> _Untilted:
+    """Other densities: panels in the standard normal, or in artanh of the cosine."""
+    unit = law.std if law.base == "normal" else law.std * sqrt(law.d)
+    width = 1.6 / max(unit, 1e-9)
+    if law.base == "normal":
+        panels = _panels(-9.0, 9.0 + 4.0 * law.std, min(1.2, width))
+        x = panels.points
+        free = np.exp(-0.5 * x * x)[None, :] / sqrt(2.0 * np.pi)
+    else:
+        edge = cosine_edge(law.d)
+        panels = _panels(-edge, edge, min(1.2 / sqrt(law.d), width))
+        x = np.tanh(panels.points)
+        free = np.exp(-(law.d - 1) * np.log(np.cosh(panels.points)))[None, :]
+        free /= free @ panels.weights
+    y = np.exp(capped(u[:, None] + unit * x))
+    return panels, y, free, panels.from_above(free), np.zeros(1)
 
 
 def _panels(low: float, high: float, width: float) -> LegendrePanels:
@@ -117,27 +132,30 @@ def _sums_with_ties(law: RowLaw, n: int, u: Array) -> dict[Exponents, float]:
     from scipy.special import bdtrc
 
     x, w = atoms(law)
-    y = np.exp(u[:, None] + x)
+    y = np.exp(capped(u[:, None] + x))
     mass = np.exp(-y) * w
     up_to = np.maximum(np.cumsum(mass, axis=1), 1e-300)
     above = _after(mass)
     missing = np.cumsum((w * -np.expm1(-y)), axis=1) + _after(w)
     log_up_to = np.where(missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(up_to))
-    share = np.minimum(mass / up_to, 1.0)
+    tops = {a: _after(mass * y**a) for a in (1, 2, 3)}
+    # elsewhere the product of level and y^a vanishes
+    live = (y < 90.0) & (y > 1e-22 / n) & (n * log_up_to > -100.0)
+    y, above, log_up_to = y[live], above[live], log_up_to[live]
+    share = np.minimum(mass[live] / up_to[live], 1.0)
     out = dict.fromkeys((*SINGLE, *JOINT), 0.0)
     for j in range(1, min(n, 3) + 1):
         level = np.zeros_like(y)
         for i in range(j):  # i keys above, at least j - i level
-            rest = n - i
-            at_least = bdtrc(j - i - 1, rest, share)
-            level += comb(n, i) * above**i * np.exp(rest * log_up_to) * at_least
+            at_least = np.exp((n - i) * log_up_to) * bdtrc(j - i - 1, n - i, share)
+            level += comb(n, i) * above**i * at_least
         for key in SINGLE:
             if len(key) == j:
-                out[key] = float((level * y ** key[-1]).sum())
+                out[key] = float(level @ y ** key[-1])
     both = np.exp(n * log_up_to) * bdtrc(1, n, share)
     second = n * np.exp((n - 1) * log_up_to) * bdtrc(0, n - 1, share)
     for a, b in JOINT:
-        out[a, b] = float((both * y ** (a + b) + second * _after(mass * y**a) * y**b).sum())
+        out[a, b] = float(both @ y ** (a + b) + (second * tops[a][live]) @ y**b)
     return out
 
 

@@ -98,9 +98,7 @@ def centred_terms(a: int, b: int, c: int, n: int) -> tuple[tuple[float, Partitio
     return _with_keys(kept, n, n ** (a + 2 * b + 3 * c))
 
 
-def _with_keys(
-    polynomial: Polynomial, n: int, divisor: int
-) -> tuple[tuple[float, Partition], ...]:
+def _with_keys(polynomial: Polynomial, n: int, divisor: int) -> tuple[tuple[float, Partition], ...]:
     """Coefficients times the ordered choices of distinct keys, over Gamma(degree) and `divisor`."""
     terms = []
     for parts, c in polynomial.items():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import lgamma, log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 def gauss_rule(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
@@ -40,12 +41,15 @@ def gauss_rule(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=256)
-def scale_rule(dimensions: tuple[int, ...], bend: float, size: int) -> tuple[Array, Array]:
+def scale_rule(
+    dimensions: tuple[int, ...], bend: float, size: int, shift: float = 0.0
+) -> tuple[Array, Array]:
     """Gauss rule, nodes and weights of shape (size,), of a product of `chi_d / sqrt(d)`.
 
-    One dimension is the norm of a standard normal query, |q| / sqrt(d); several are the norms in
-    a product of Gaussian matrices. The rule is Gauss in r / (r + bend): a row statistic is smooth
-    there from uniform rows (r << bend) to one-hot rows (r >> bend).
+    One dimension is the norm of a standard normal query, |q| / sqrt(d), with the noncentrality
+    `shift` = |mean|^2 where it has one; several are the norms in a product of Gaussian matrices.
+    The rule is Gauss in r / (r + bend): a row statistic is smooth there from uniform rows
+    (r << bend) to one-hot rows (r >> bend).
 
     Examples:
         >>> r, w = scale_rule((4,), 1.0, 32)
@@ -53,15 +57,31 @@ def scale_rule(dimensions: tuple[int, ...], bend: float, size: int) -> tuple[Arr
         1.0
 
     """
-    step = min(0.08, 0.1 / max(dimensions) ** 0.5)
+    step = 0.1 / max(2.0, max(dimensions) + shift) ** 0.5
     density, start = np.ones(1), 0.0
     for d in dimensions:
-        low, high = _log_chi_range(d)
-        v = low + step * np.arange(int((high - low) / step) + 2)
-        density, start = np.convolve(density, _log_chi_density(v, d)), start + low
+        v, factor = _log_norm_law(d, shift, step)
+        density, start = np.convolve(density, factor), start + v[0]
     v = start + step * np.arange(density.size)
     x, weights = gauss_rule(1.0 / (1.0 + bend * np.exp(-v)), density, size)
     return bend * x / (1.0 - x), weights
+
+
+def _log_norm_law(d: int, shift: float, step: float) -> tuple[Array, Array]:
+    """Grid and density of log(|q| / sqrt(d)): a Poisson(shift/2) mixture of central laws."""
+    spread = 10.0 * (0.5 * shift) ** 0.5 + (40.0 if shift else 0.0)
+    k = np.arange(max(0, int(0.5 * shift - spread)), int(0.5 * shift + spread) + 1)
+    log_p = -0.5 * shift - np.array([lgamma(i + 1.0) for i in k])
+    log_p += k * log(0.5 * shift) if shift else 0.0
+    least, most = d + 2 * int(k[0]), d + 2 * int(k[-1])
+    low = _log_chi_range(least)[0] + 0.5 * log(least / d)
+    high = _log_chi_range(most)[1] + 0.5 * log(most / d)
+    v = low + step * np.arange(int((high - low) / step) + 2)
+    parts = (
+        p * _log_chi_density(v - 0.5 * log((d + 2 * i) / d), d + 2 * i)
+        for i, p in zip(k.tolist(), np.exp(log_p).tolist(), strict=True)
+    )
+    return v, np.sum(np.stack(list(parts)), axis=0)
 
 
 def _log_chi_density(v: Array, d: int) -> Array:

@@ -1,236 +1,121 @@
-"""The laws of a row's logits and their exponentially tilted moments.
-
-Randomise the normaliser: with S = sum e^{x_i} and T ~ Gamma(A) independent, t = T / S. Given
-u = log t the scaled weights y_i = t e^{x_i} = T p_i are iid with the law of x tilted by
-exp(-e^{u+x}), hence for every homogeneous polynomial Q of degree A
-
-    E Q(p) = 1/Gamma(A) int L(u)^n E_u[Q(y)] du,        L(u) = E exp(-e^{u+x}),
-
-for any iid logits. The trapezoid rule in u with step h has a relative error of at most
-2 sum_k |Gamma(A + 2 pi i k/h)| / Gamma(A) for a non-negative Q, uniformly in n and the law: at
-h = 0.2 it is 3e-19 for A = 2, 5e-17 for 4, 7e-14 for 8 and 8e-12 for 12.
-"""
+"""From a case to the law of its rows, and from there to the reference of any row statistic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from math import ceil, exp, log, sqrt
+from dataclasses import replace
+from math import sqrt
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from .cases import Case, Reference
+from .checks import InputError, choice
+from .logit_laws import RowLaw, atoms
+from .row_statistics import ROW_STATISTICS
+from .softmax import MAX_LOGIT_STD, normal_row
+from .tilting import u_grid
 
-from .quadrature import Array, scale_rule
+MAX_CELLS = 20_000_000
+"""Products of distinct logits and points in u that are summed: about a second."""
 
-STEP = 0.2
-ORDERS = 12
-NARROW = 0.6
-"""Below this standard deviation the logit itself is the variable, above it y."""
+NO_VALUE = ("jacobian_frobenius_median",)
+"""Row quantities that are only ever measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowLaw:
-    """Law of a row of logits: iid given a common random scale.
+def row_law(case: Case, factor: float) -> tuple[RowLaw, str] | str:
+    """The exact law of a case's rows with its assumptions in words, or why there is none.
 
-    Logit = `std * prod_d (chi_d / sqrt(d)) * x` with x of variance 1: standard `normal`,
-    `rademacher` (sum of `d` signs over sqrt(d)) or `sphere` (sqrt(d) times the cosine to a uniform
-    direction in `d` dimensions); one independent chi per entry of `chi`, common to the row.
+    Softmax ignores what the keys of a row have in common: a mean of k, and the part of correlated
+    keys along q. Given q the rest is iid where k is normal (any |q|), where k is uniform on a
+    sphere, and where k and q are signs.
+
+    Examples:
+        >>> row_law(Case(d_k=64, n_keys=10), 0.125)[0]
+        RowLaw(std=1.0, chi=(64,), base='normal', d=0, shift=0.0)
+        >>> row_law(Case(d_k=64, n_keys=10, elements_k="laplace"), 0.125)
+        'no exact law of the logits of a row with q normal and k laplace'
+
     """
+    if case.logit_std is not None:
+        return RowLaw(abs(factor) * case.logit_std), "iid normal logits"
+    d = case.d_k
+    if d is None:
+        raise InputError("a row without d_k needs logit_std; give --dk or --logit-std")
+    q, k, mean = case.elements_q, case.elements_k, case.mean_q
+    constant_norm = q in ("rademacher", "sphere") and not mean
+    iid = (k in ("normal", "sphere") and (q == "normal" or constant_norm)) or (
+        q == k == "rademacher" and constant_norm
+    )
+    if not iid:
+        with_mean = " with a mean" if mean else ""
+        return f"no exact law of the logits of a row with q {q}{with_mean} and k {k}"
+    if case.correlation and (q, k) != ("normal", "normal"):
+        return f"no exact law of the logits of a row with correlated q {q} and k {k}"
+    shift = d * (mean / case.sigma_q) ** 2
+    if shift > 1e6:
+        return f"|q| is a noncentral chi whose noncentrality exceeds 1e6, got {shift:g}"
+    std = abs(factor) * sqrt(d) * case.sigma_q * case.sigma_k
+    std *= sqrt((1.0 - case.correlation) * (1.0 + case.correlation))
+    chi = (d,) if q == "normal" else ()
+    law = RowLaw(std, chi, _BASES[k], 0 if k == "normal" else d, shift)
+    words = ["keys iid given q", "|q| ~ chi" if chi else "|q| constant"]
+    words += ["every key correlated with q"] if case.correlation else []
+    return law, "; ".join(words)
 
-    std: float
-    chi: tuple[int, ...] = ()
-    base: Literal["normal", "rademacher", "sphere"] = "normal"
-    d: int = 0
 
-    def at(self, std: float) -> RowLaw:
-        """The iid law with the common scale fixed."""
-        return RowLaw(std, (), self.base, self.d)
+_BASES: dict[str, Literal["normal", "rademacher", "sphere"]] = {
+    "normal": "normal",
+    "rademacher": "rademacher",
+    "sphere": "sphere",
+}
 
 
-def fixed_scales(law: RowLaw, n: int) -> list[tuple[float, RowLaw]]:
-    """Weights and iid laws whose weighted sum averages over the common scale, to 1e-12.
+def row_reference(case: Case, quantity: str, factor: float) -> Reference:
+    """Reference of a row statistic: value, unit, replicate_sd and how it was found.
 
-    Row statistics turn from uniform to one-hot near sqrt(2 log n); few dimensions need more nodes.
+    One replicate is one query with its keys. `factor` multiplies q.k. The unit is the value (of a
+    bracket: the geometric mean of its ends), log n for the entropy and 1 for the saturated share.
+    The replicate_sd of a bracket is an upper bound. n_keys = 1 is decided: p = 1 and J = 0;
+    probabilities of ranks above n_keys are 0.
+
+    Examples:
+        >>> r = row_reference(Case(d_k=64, n_keys=10), "sum_p2", 0.125)
+        >>> round(r.value, 12), r.kind
+        (0.194414517802, 'quadrature')
+
     """
-    if not law.chi:
-        return [(1.0, law)]
-    d = min(law.chi)
-    size = 12 if d >= 64 else 16 if d >= 32 else 24 if d >= 8 else 32
-    if n > 10_000 and d < 64:
-        size += 16
-    if not law.std:
-        return [(1.0, law.at(0.0))]
-    r, w = scale_rule(law.chi, sqrt(log(n)) / law.std, size)
-    return [(float(wi), law.at(law.std * float(ri))) for ri, wi in zip(r, w, strict=True)]
+    choice("quantity", quantity, (*ROW_STATISTICS, *NO_VALUE))
+    if case.n_keys is None:
+        raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")
+    n = case.n_keys
+    normal_row(n, 0.0)  # checks n
+    if quantity in NO_VALUE:
+        return _none("no formula for the median")
+    if n == 1 or (n == 2 and quantity == "third_prob"):
+        return _decided(quantity, n)
+    found = row_law(case, factor)
+    if isinstance(found, str):
+        return _approximate(case, quantity, factor, found)
+    law, assumptions = found
+    if law.std > MAX_LOGIT_STD:
+        return _none(f"logit std {law.std:g} is above {MAX_LOGIT_STD:g}, rows are one-hot")
+    if law.base != "normal" and u_grid(law, n)[0].size * atoms(law)[0].size > MAX_CELLS:
+        return _approximate(case, quantity, factor, "too many distinct logits to sum over")
+    return replace(ROW_STATISTICS[quantity](law, n), assumptions=assumptions)
 
 
-@dataclass(frozen=True, slots=True)
-class Tilted:
-    """Tilted moments on a grid of u.
-
-    `log_l` (U,) is log L; `powers` (12, U) holds E_u y^a for a = 1..12; `logs` (4, U) holds E_u of
-    y l, y^2 l, y^2 l^2 and y^3 l^3 with l = log y - log_c; `central` (12, U) holds
-    E_u (y - E_u y)^a, present for narrow laws only.
-    """
-
-    step: float
-    u: Array
-    log_l: Array
-    powers: Array
-    logs: Array
-    central: Array | None
+def _decided(quantity: str, n: int) -> Reference:
+    """A row of one key has p = 1, and a key that is not there has probability 0."""
+    value = 1.0 if quantity in ("max_prob", "sum_p2", "saturated") else 0.0
+    return Reference(value, 1.0, 0.0, None, "closed form", "p = 1" if n == 1 else "p_(3) = 0")
 
 
-def u_grid(law: RowLaw, n: int, lowest: float = 20.0) -> tuple[Array, float]:
-    """Grid of u = log T - log S that holds all but 1e-17 of the integrals, and its step.
-
-    log S lies between max(x) and log n + max(x), and above log n + mean(x); T ~ Gamma(A) lies
-    between e^-lowest and e^4.4. For std > b = sqrt(2 log n) the spread of the largest logit smooths
-    the integrand in u and the step widens to 0.2 (1 + (std - b)/(1 + b)).
-    """
-    s = law.std
-    highest = s * sqrt(2.0 * (log(n) + 41.0))
-    low = log(n) - 9.5 * s / sqrt(n)
-    step = STEP
-    if law.base == "normal":
-        from scipy.special import ndtri
-
-        low = max(low, s * float(ndtri(exp(-41.0 / n))))
-        b = sqrt(2.0 * log(n))
-        step *= 1.0 + max(0.0, s - b) / (1.0 + b)
-    else:
-        highest = min(highest, s * sqrt(law.d))
-        low = max(low, log(n) - s * sqrt(law.d))
-    start, stop = -lowest - log(n) - highest, 4.4 - low
-    return start + step * np.arange(ceil((stop - start) / step) + 1), step
+def _none(why: str) -> Reference:
+    return Reference(None, 1.0, None, None, "none", "", why)
 
 
-def log_survival(law: RowLaw, u: Array, n: int) -> Array:
-    """log L(u) for rows of n keys, relatively accurate in 1 - L and in L."""
-    if law.base == "normal" and law.std >= NARROW:
-        from scipy.special import ndtr
-
-        # by parts, L = int Phi((y - u)/s) psi_1(y) dy: both tails are relatively accurate
-        log_y = _y_grid(-37.0 - log(n))
-        t = (log_y - u[:, None]) / law.std
-        density = STEP * np.exp(log_y - np.exp(log_y))
-        return _log_of_complement(ndtr(-t) @ density, lambda far: ndtr(t[far]) @ density)
-    x, w = atoms(law)
-    y = np.exp(u[:, None] + x)
-    return _log_of_complement(-np.expm1(-y) @ w, lambda far: np.exp(-y[far]) @ w)
-
-
-def _log_of_complement(complement: Array, direct: Callable[[NDArray[np.bool_]], Array]) -> Array:
-    """log L from 1 - L, and from L itself in the rows where 1 - L exceeds one half."""
-    far = complement > 0.5
-    out = np.log1p(-np.where(far, 0.5, complement))
-    out[far] = np.log(np.maximum(direct(far), 1e-300))
-    return out
-
-
-def tilted(law: RowLaw, n: int, log_c: float, lowest: float = 20.0) -> Tilted:
-    """Tilted moments of an iid law on the grid of u for rows of n keys."""
-    u, step = u_grid(law, n, lowest)
-    if law.base == "normal" and law.std >= NARROW:
-        return _tilted_wide(law.std, n, u, step, log_c)
-    return _tilted_atoms(law, u, step, log_c)
-
-
-def _tilted_wide(s: float, n: int, u: Array, step: float, log_c: float) -> Tilted:
-    """Wide normal logits: y is the variable, since the tilted law lives where y <= e^4."""
-    log_y = _y_grid(-37.0 - log(n))
-    y = np.exp(log_y)
-    t = (log_y - u[:, None]) / s
-    kernel = np.exp(-0.5 * t * t)
-    tilt = STEP / (s * sqrt(2.0 * np.pi)) * np.exp(-y)
-    powers = y ** np.arange(1, ORDERS + 1)[:, None]
-    moments = kernel @ (np.concatenate([powers, _log_columns(y, log_y - log_c)]) * tilt).T
-    log_l = log_survival(RowLaw(s), u, n)
-    moments /= np.exp(log_l)[:, None]
-    return Tilted(step, u, log_l, moments[:, :ORDERS].T, moments[:, ORDERS:].T, None)
-
-
-def _tilted_atoms(law: RowLaw, u: Array, step: float, log_c: float) -> Tilted:
-    """Laws with atoms (a trapezoid rule in the logit makes narrow normals one of them)."""
-    x, w = atoms(law)
-    log_y = u[:, None] + x
-    y = np.exp(log_y)
-    mass = np.exp(-y) * w
-    total = np.maximum(mass.sum(axis=1), 1e-300)
-    log_l = _log_of_complement(-np.expm1(-y) @ w, lambda far: total[far])
-    mass /= total[:, None]
-    powers = np.empty((ORDERS, u.size))
-    product = mass
-    for a in range(ORDERS):
-        product = product * y
-        powers[a] = product.sum(axis=1)
-    logs = (_log_columns(y, log_y - log_c) * mass).sum(axis=2)
-    central = _central(x, u, mass) if law.std < NARROW else None
-    return Tilted(step, u, log_l, powers, logs, central)
-
-
-def _central(x: Array, u: Array, mass: Array) -> Array:
-    """Central moments of y through expm1, so that they keep their digits as std -> 0."""
-    relative = np.expm1(x)
-    deviation = (relative - (mass @ relative)[:, None]) * np.exp(u)[:, None]
-    central = np.zeros((ORDERS, u.size))
-    product = mass * deviation
-    for a in range(1, ORDERS):
-        product = product * deviation
-        central[a] = product.sum(axis=1)
-    return central
-
-
-def _log_columns(y: Array, log_ratio: Array) -> Array:
-    """y l, y^2 l, y^2 l^2 and y^3 l^3 stacked in front."""
-    first = y * log_ratio
-    return np.stack([first, first * y, first**2, first**3])
-
-
-def _y_grid(lowest: float) -> Array:
-    return STEP * np.arange(ceil(lowest / STEP), round(4.6 / STEP) + 1)
-
-
-@lru_cache(maxsize=64)
-def atoms(law: RowLaw) -> tuple[Array, Array]:
-    """Values and probabilities of the logit, or nodes that integrate to full accuracy."""
-    if law.base == "normal":
-        step = STEP * min(2.0, 1.0 / law.std) if law.std else 2.0 * STEP
-        z = step * np.arange(-ceil(9.0 / step), ceil((9.0 + ORDERS * law.std) / step) + 1)
-        return law.std * z, step / sqrt(2.0 * np.pi) * np.exp(-0.5 * z * z)
-    if on_lattice(law):
-        return _sign_sum(law)
-    return _cosine(law)
-
-
-def _sign_sum(law: RowLaw) -> tuple[Array, Array]:
-    from scipy.special import gammaln
-
-    k = np.arange(law.d + 1.0)
-    log_w = gammaln(law.d + 1.0) - gammaln(k + 1) - gammaln(law.d - k + 1) - law.d * log(2.0)
-    kept = log_w > -50.0 + min(0.0, float(log_w.max()))
-    x = law.std * (2.0 * k - law.d) / sqrt(law.d)
-    w = np.exp(log_w[kept])
-    return x[kept], w / w.sum()
-
-
-def _cosine(law: RowLaw) -> tuple[Array, Array]:
-    """Trapezoid rule in v, cosine = tanh v, of the density (1 - cosine^2)^((d-3)/2)."""
-    reach = law.std * sqrt(law.d)
-    step = min(0.4 / sqrt(law.d), STEP / reach if reach else 1.0)
-    edge = cosine_edge(law.d)
-    v = step * np.arange(-ceil(edge / step), ceil(edge / step) + 1)
-    w = np.exp(-(law.d - 1) * np.log(np.cosh(v)))
-    return reach * np.tanh(v), w / w.sum()
-
-
-def cosine_edge(d: int) -> float:
-    """Where cosh(v)^-(d-1), the density of v = artanh(cosine), falls to 1e-19."""
-    return float(np.arccosh(exp(44.0 / (d - 1))))
-
-
-def on_lattice(law: RowLaw) -> bool:
-    """Whether two logits of a row can tie."""
-    return law.base == "rademacher" or (law.base == "sphere" and law.d == 1)
+def _approximate(case: Case, quantity: str, factor: float, why: str) -> Reference:
+    """No value, and beside it that of a normal case with the same logit variance."""
+    found = row_law(replace(case, elements_q="normal", elements_k="normal"), factor)
+    if isinstance(found, str) or found[0].std > MAX_LOGIT_STD:
+        return _none(why)
+    value = ROW_STATISTICS[quantity](found[0], case.n_keys or 1).value
+    return replace(_none(why), approximation=value if isinstance(value, float) else None)

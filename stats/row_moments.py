@@ -7,9 +7,10 @@ from math import log
 
 import numpy as np
 
+from .logit_laws import RowLaw, fixed_scales
 from .power_sums import Partition, centred_terms, raw_terms
 from .quadrature import Array
-from .row_laws import RowLaw, Tilted, fixed_scales, tilted
+from .tilting import Tilted, tilted
 
 FIELDS = (
     "sum_p2", "sum_p3", "trace", "frobenius_sq", "frobenius_sq*trace", "entropy",
@@ -90,7 +91,7 @@ _TETRAGAMMA_3 = -2.0 * 1.2020569031595942 + 2.25
 
 
 def _raw_means(grid: Tilted, weight: Array, n: int) -> dict[str, float]:
-    names = ("sum_p2", "sum_p3", "trace", "frobenius_sq", "frobenius_sq*trace")
+    names: tuple[str, ...] = ("sum_p2", "sum_p3", "trace", "frobenius_sq", "frobenius_sq*trace")
     if grid.central is None:
         names += ("sum_p2^2", "sum_p2^3", "frobenius_sq^2", "frobenius_sq^3")
     logs = np.log(np.maximum(grid.powers, 1e-300))

@@ -14,11 +14,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import ceil, log, pi, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .quadrature import Array
-from .row_laws import RowLaw, atoms, fixed_scales, on_lattice, tilted
+from .logit_laws import RowLaw, atoms, fixed_scales, on_lattice
+from .tilting import tilted
+
+
+ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
 
 @lru_cache(maxsize=512)
@@ -31,7 +36,7 @@ def saturated_share(law: RowLaw, n: int, threshold: float = 0.99) -> tuple[float
     Examples:
         >>> low, high = saturated_share(RowLaw(4.0), 10)
         >>> low == high, round(low, 6)
-        (True, 0.250602)
+        (True, 0.079579)
 
     """
     log_odds = log(threshold / (1.0 - threshold))
@@ -58,10 +63,11 @@ def _normal_share(law: RowLaw, n: int, log_odds: float) -> float:
     # density of log T - W for T ~ Gamma(1)
     density = grid.step * m * grid.powers[0] * np.exp(m * grid.log_l)
 
-    def log_transform(v: Array) -> Array:
+    def log_transform(v: ComplexArray) -> ComplexArray:
         top = float((v.real.max() * grid.u + np.log(np.maximum(density, 1e-300))).max())
         moments = np.exp(np.outer(v, grid.u) - top) @ density
-        return 0.5 * s * s * v * v - log_odds * v - loggamma(1.0 + v) + np.log(moments) + top
+        out: ComplexArray = 0.5 * s * s * v * v - log_odds * v - loggamma(1.0 + v)
+        return out + np.log(moments) + top
 
     real = np.geomspace(0.3, 14.0, 30) / s
     saddle = float(real[np.argmin([log_transform(t[None] + 0j).real[0] for t in real])])
