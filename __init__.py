@@ -66,7 +66,7 @@ def verify(
 
     Args:
         platform: `auto`, `cpu`, `gpu` or `tpu`.
-        progress: called with (elements drawn, elements planned) as the run goes on.
+        progress: called with (elements drawn, elements planned), first with none drawn.
         options: fields of `stats.request.CaseOptions` and `DecisionOptions`, such as `dk`,
             `quantities`, `elements`, `scale`, `samples`, `tolerance`, `seed`.
 
@@ -105,16 +105,8 @@ def verify(
         if progress is not None:
             progress(drawn, run.elements)
 
+    advance(0)
     rows = run.decided([measure(cell, seed, devices, advance) for cell in run.cells])
-    return Result(
-        make_record(
-            "run",
-            resolved(cases, decision, platform=platform),
-            rows,
-            run.rates,
-            {"seed": seed, "version": __version__}
-            | machine.provenance(devices)
-            | watch.read()
-            | {"resumed_blocks": 0},
-        )
-    )
+    provenance = machine.provenance(devices) | watch.read() | {"seed": seed, "resumed_blocks": 0}
+    request = resolved(cases, decision, platform=platform, seed=seed)
+    return Result(make_record("run", request, rows, run.rates, provenance))

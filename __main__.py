@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 if __package__ in (None, ""):
@@ -14,10 +16,12 @@ if __package__ in (None, ""):
     sys.exit(2)
 
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.config import Env, Toml
 
 from . import __version__
+from .reports.checked import RateOptions
 from .reports.output import OutputOptions
+from .reports.settings import DEBUG, sources
+from .stats.checks import InputError
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
 
 if TYPE_CHECKING:
@@ -26,18 +30,20 @@ if TYPE_CHECKING:
 Flat = Parameter(name="*")
 Cases = Annotated[CaseOptions, Flat]
 Decision = Annotated[DecisionOptions, Flat]
+Rates = Annotated[RateOptions, Flat]
 Output = Annotated[OutputOptions, Flat]
 Devices = Annotated[DeviceOptions, Flat]
-CASES, DECISION, DEVICES = CaseOptions(), DecisionOptions(), DeviceOptions()
+CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
+INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
 
 
 def _shown(default: object) -> str | None:
+    if isinstance(default, float):
+        return f"{default:g}"
     words = " ".join(map(str, default)) if isinstance(default, tuple) else default
     return None if words in ("", None, False) else str(words)
 
-
-INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
 
 app = App(
     name="verify-variance",
@@ -47,17 +53,8 @@ app = App(
     default_parameter=Parameter(
         consume_multiple=True, negative=(), show_env_var=False, show_default=_shown
     ),
-    config=[
-        Env("VERIFY_VARIANCE_", command=False),
-        Toml("verify-variance.toml", must_exist=False, use_commands_as_keys=False),
-        Toml(
-            "pyproject.toml",
-            root_keys=["tool", "verify-variance"],
-            must_exist=False,
-            use_commands_as_keys=False,
-        ),
-    ],
 )
+app.config = sources(app)
 
 
 @app.default
@@ -70,15 +67,13 @@ def run(
     devices: Devices = DEVICES,
 ) -> int:
     """Measure and decide whether simulation agrees with theory."""
-    from dataclasses import asdict
-
     from . import verify
     from .reports.progress import Progress
 
     output.check()
-    with Progress(quiet=output.quiet) as progress:
-        options = asdict(cases) | asdict(decision)
-        result = verify(platform=devices.platform, progress=progress.advance, **options)
+    with Progress(None if output.quiet else sys.stderr) as progress:
+        options = vars(cases) | vars(decision) | vars(devices)
+        result = verify(progress=progress.advance, **options)
     return _show(result, output)
 
 
@@ -112,7 +107,7 @@ def check(
     *,
     array: str | None = None,
     cases: Cases = NO_CASE,
-    decision: Decision = DECISION,
+    rates: Rates = RATES,
     output: Output = OUTPUT,
 ) -> int:
     """Judge your own logits: independent dot products, or replicate x query x key.
@@ -129,7 +124,8 @@ def check(
     from .reports.files import read_logits
 
     output.check()
-    return _show(checked(read_logits(file, array), cases, decision), output)
+    logits = read_logits(file, array)
+    return _show(checked(logits, cases, rates, file=file, array=array), output)
 
 
 @app.command
@@ -147,7 +143,7 @@ def doctor(*, devices: Devices = DEVICES) -> int:
     from .simulations.doctor import examine
 
     report, healthy = examine(devices.platform)
-    _print(report)
+    _print(f"{report}\n")
     return 0 if healthy else INTERNAL
 
 
@@ -156,13 +152,14 @@ def main() -> None:
     tokens = [_unaliased(token) for token in sys.argv[1:]]
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        _print("")  # --help is still in the buffer
     except CycloptsError as error:
         from .reports.usage import explain
 
         code = _complain(explain(error, app), USAGE)
     except KeyboardInterrupt:
         code = _complain("interrupted; nothing was written", INTERRUPTED)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # rich exits where the reader of --help went away
         code = _failed(error)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -172,50 +169,68 @@ def _unaliased(token: str) -> str:
     return f"--n-keys{equals}{value}" if name == "--keys" else token
 
 
-def _failed(error: Exception) -> int:
-    from .stats.checks import InputError
-
+def _failed(error: BaseException) -> int:
     if isinstance(error, InputError):
         return _complain(str(error), USAGE)
-    if os.environ.get("VERIFY_VARIANCE_DEBUG"):
+    if isinstance(error, SystemExit | BrokenPipeError):
+        return _abandon_stdout(0)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return _complain("stdout could not be written: the device is full", _abandon_stdout(USAGE))
+    if os.environ.get(DEBUG):
         import traceback
 
         traceback.print_exception(error)
     said = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
-    return _complain(f"{said} (VERIFY_VARIANCE_DEBUG=1 shows where)", INTERNAL)
+    return _complain(f"{said} ({DEBUG}=1 shows where)", INTERNAL)
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"verify-variance: {message}\n")
+    _say(f"verify-variance: {message}\n")
     return code
 
 
 def _show(result: Result, output: OutputOptions) -> int:
     """Print and write a result; its exit code."""
-    form = output.form
-    _emit(result.text() if form == "plain" and not output.quiet else result.table(form), output)
-    if form != "plain" and not output.quiet and result.summary:
-        sys.stderr.write(f"{result.summary}\n")
+    plain = output.form == "plain"
+    _emit(result.text() if plain and not output.quiet else result.table(output.form), output)
+    if not output.quiet and (words := result.words()) and (output.output or not plain):
+        _say(f"{words}\n")
     return result.exit_code
 
 
 def _emit(text: str, output: OutputOptions) -> int:
     if output.output is None:
-        _print(text)
+        _print(f"{text}\n")
     else:
         from .reports.files import write_text
 
-        write_text(output.output, text + "\n")
+        write_text(output.output, f"{text}\n")
     return 0
 
 
 def _print(text: str) -> None:
     """Print to stdout; a reader that has gone away (`| head -1`) is no error."""
+    if sys.stdout is None:  # closed before we started
+        return
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout(0)
+
+
+def _say(text: str) -> None:
+    """Say something on stderr, if anybody listens."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def _abandon_stdout(code: int) -> int:
+    """Let what is still buffered go nowhere, so that Python can end in peace."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 if __name__ == "__main__":

@@ -14,14 +14,16 @@ from ..stats.checks import InputError, choice
 
 def check_writable(path: str) -> None:
     """Refuse an output that could not be written, before any work is done for it."""
-    target = Path(path)
+    target = Path(path).resolve()
     folder = target.parent
     if target.is_dir():
-        raise InputError(f"output must be a file, got the folder {path}; name a file in it")
+        raise InputError(f"output must be a file, got the folder {target}; name a file in it")
+    if target.exists() and not target.is_file():
+        raise InputError(f"output must be an ordinary file, got {path}; redirect stdout instead")
     if not folder.is_dir():
         raise InputError(f"output's folder must exist, got {folder}; create it or name another")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"output's folder must be writable, got {folder}; name another")
+    if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        raise InputError(f"output must be writable, got {path}; name another")
 
 
 def write_text(path: str, text: str) -> None:
@@ -32,11 +34,13 @@ def write_text(path: str, text: str) -> None:
 def write_bytes(path: str, data: bytes) -> None:
     """Write bytes as `write_text` writes text."""
     check_writable(path)
-    target = Path(path)
+    target = Path(path).resolve()  # a link stays, what it points to is replaced
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
+            stream.flush()
+            os.fsync(handle)
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
     except BaseException as error:
@@ -53,6 +57,24 @@ def _mode(target: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def read_settings(path: str, *keys: str) -> dict[str, Any]:
+    """The table under `keys` in a TOML file; empty where the file or the table is not there."""
+    source = Path(path)
+    if not source.is_file():
+        return {}
+    import tomllib
+
+    try:
+        table: Any = tomllib.loads(source.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}") from None
+    for key in keys:
+        table = table.get(key, {}) if isinstance(table, dict) else table
+    if not isinstance(table, dict):
+        raise InputError(f"{'.'.join(keys)} in {path} must be a table, got {table!r}")
+    return table
 
 
 def read_logits(path: str, array: str | None = None) -> Any:

@@ -8,7 +8,7 @@ import math
 def with_error(value: float | None, error: float | None) -> str:
     """A value with its standard error in the last digits.
 
-    The error is shown to two digits where the first is 1, otherwise to one.
+    The error is shown to two digits where its first is 1, otherwise to one.
 
     Examples:
         >>> with_error(63.9712, 0.0912), with_error(0.20571, 0.000143), with_error(4.0, 0.0)
@@ -21,15 +21,41 @@ def with_error(value: float | None, error: float | None) -> str:
         return ""
     if not error or not math.isfinite(error) or not math.isfinite(value):
         return plain(value)
-    rounded = f"{error:.0e}"
-    place = int(rounded.split("e")[1]) - (rounded[0] == "1")  # power of ten of the last digit
-    size = math.floor(math.log10(abs(value))) if value else place
-    if (place <= 0 and -5 <= size <= 6) or place == 0:
-        decimals = -place
-        return f"{value:.{decimals}f}({round(error * 10**decimals)})"
-    size = max(size, place)
-    decimals = size - place
-    return f"{value / 10.0**size:.{decimals}f}({round(error / 10.0**place)})e{size:+03d}"
+    place = last_place(error)
+    size = max(_exponent(abs(value)) if value else place, place)
+    if -5 <= size <= 6 and place <= 0:
+        return f"{_unsigned_zero(f'{value:.{-place}f}')}({_units(error, place)})"
+    shown, exponent = f"{value:.{size - place}e}".split("e")
+    if int(exponent) != size:  # it rounds to nothing, or up into the next power of ten
+        size = max(int(exponent), place) if float(shown) else place
+        shown = f"{value * 10.0**-size:.{size - place}f}"
+    return f"{_unsigned_zero(shown)}({_units(error, place)})e{size:+03d}"
+
+
+def last_place(error: float) -> int:
+    """The power of ten of the last digit that an error leaves: its second if the first is 1.
+
+    Examples:
+        >>> last_place(0.0912), last_place(0.143), last_place(23.0)
+        (-2, -2, 1)
+
+    """
+    digits, exponent = f"{error:.1e}".split("e")
+    return int(exponent) - (digits[0] == "1")
+
+
+def _units(error: float, place: int) -> int:
+    digits = 1 if f"{error:.1e}"[0] == "1" else 0
+    return round(float(f"{error:.{digits}e}") / 10.0**place)
+
+
+def _exponent(size: float) -> int:
+    return int(f"{size:e}".split("e")[1])
+
+
+def _unsigned_zero(text: str) -> str:
+    """No sign before a number that is shown as zero."""
+    return text.lstrip("-+") if not float(text) else text
 
 
 def plain(value: float | None, digits: int = 6) -> str:
@@ -43,17 +69,34 @@ def plain(value: float | None, digits: int = 6) -> str:
     return "" if value is None else f"{value:.{digits}g}"
 
 
-def percent(gap: float | None) -> str:
-    """A gap in per cent, with its sign.
+def percent(gap: float | None, error: float | None = None) -> str:
+    """A gap in per cent with its sign, to two decimals or to what its error leaves of them.
 
     Examples:
-        >>> percent(-0.000512), percent(0.25), percent(None)
-        ('-0.05', '+25.00', '')
+        >>> percent(-0.000512), percent(0.25), percent(-1e-9), percent(None)
+        ('-0.05', '+25.00', '0.00', '')
+        >>> percent(0.0377, 0.03), percent(0.0377, 0.0012)
+        ('+4', '+3.77')
 
     """
     if gap is None:
         return ""
-    return f"{100 * gap:+.2f}" if abs(gap) < 10 else f"{100 * gap:+.3g}"
+    decimals = max(0, min(2, -last_place(100 * error))) if error else 2
+    shown = 100 * gap
+    return _unsigned_zero(f"{shown:+.{decimals}f}" if abs(gap) < 10 else f"{shown:+.3g}")
+
+
+def whole(count: int | None) -> str:
+    """A count in full up to nine digits, beyond that to four.
+
+    Examples:
+        >>> whole(403919), whole(2_400_000_000_000)
+        ('403919', '2.4e+12')
+
+    """
+    if count is None:
+        return ""
+    return str(count) if count < 1e9 else plain(float(count), 4)
 
 
 def interval(value: float | list[float] | None, digits: int = 6) -> str:
@@ -64,10 +107,18 @@ def interval(value: float | list[float] | None, digits: int = 6) -> str:
 
 
 def deviate(z: float | None) -> str:
-    """A z-score to two decimals, or fewer where it is large."""
+    """A z-score to two decimals, or fewer where it is large.
+
+    Examples:
+        >>> deviate(-0.001), deviate(-1.2), deviate(31622.8)
+        ('0.00', '-1.20', '+31623')
+
+    """
     if z is None:
         return ""
-    return f"{z:+.2f}" if abs(z) < 100 else f"{z:+.0f}"
+    if abs(z) < 100:
+        return _unsigned_zero(f"{z:+.2f}")
+    return f"{z:+.0f}" if abs(z) < 1e6 else f"{z:+.1e}"
 
 
 def one_in(rate: float) -> str:

@@ -1,58 +1,127 @@
-"""The record: plain data at full precision, of which table, page and CI text are views."""
+"""The record: plain data at full precision, of which table, page and CI text are views.
+
+Every key is always there; what is absent is null. `predict` and `plan` rows have `replicate_sd`
+besides, `plan` rows `elements_drawn` and its design `seconds`.
+"""
 
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
+from .. import __version__
+from ..stats.checks import count
 from ..stats.decision import Row, distinct_tests, overall
 from ..stats.planning import Rates
+from ..stats.quantities import expand_quantities
+from ..stats.request import CaseOptions, requested_rows
 
 Record = dict[str, Any]
 SCHEMA_VERSION = 1
+PROVENANCE = (
+    "seed",
+    "prng",
+    "version",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "python",
+    "platform",
+    "devices",
+    "started",
+    "wall_seconds",
+    "resumed_blocks",
+)
 
 
 def make_record(
     command: str,
     request: Mapping[str, object],
     rows: Sequence[Row],
-    rates: Rates,
-    provenance: Mapping[str, object],
+    rates: Rates | None,
+    provenance: Mapping[str, object] | None = None,
 ) -> Record:
-    """The record of decided rows (or, for `predict`, of rows without an estimate)."""
+    """The record of decided rows (or, for `predict` and `plan`, of rows without an estimate)."""
     predicted = command in ("predict", "plan")  # nothing measured, so nothing judged
+    here = {
+        "version": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
     return {
         "schema_version": SCHEMA_VERSION,
         "command": command,
         "verdict": None if predicted else overall(rows),
         "request": dict(request),
         "design": {
-            "false_alarm": rates.false_alarm,
-            "power": rates.power,
-            "tolerance": rates.tolerance,
-            "tests": distinct_tests(rows),
+            "false_alarm": rates and rates.false_alarm,
+            "power": rates and rates.power,
+            "tolerance": rates and rates.tolerance,
+            "tests": distinct_tests(rows) if rates else None,
         },
-        "provenance": dict(provenance),
+        "provenance": dict.fromkeys(PROVENANCE) | here | dict(provenance or {}),
         "rows": [_row(row, predicted) for row in rows],
     }
 
 
-def resolved(*groups: object, **more: object) -> dict[str, object]:
-    """All options as resolved, from option groups and single values."""
-    request: dict[str, object] = {}
+def resolved(cases: CaseOptions, *groups: object, **more: object) -> dict[str, object]:
+    """All options as resolved: numbers as numbers, ranges and groups written out.
+
+    `verify(**request)` asks for the same rows again. An empty list means that the option follows
+    from others: `scale` from the quantity, `sigma_q` from `sigma`.
+
+    Examples:
+        >>> request = resolved(CaseOptions(dk=("16:64:x2",), quantities=("std",)))
+        >>> request["dk"], request["sigma"], request["scale"]
+        ([16, 32, 64], [1], [])
+
+    """
+    rows = requested_rows(cases)
+    request: dict[str, object] = {
+        name: [_number(text) for text in texts] for name, texts in vars(cases).items()
+    }
+    request["quantities"] = list(expand_quantities(dict.fromkeys(name for _, name in rows)))
+    for name, values in (
+        ("dk", [case.d_k for case, _ in rows]),
+        ("n_keys", [case.n_keys for case, _ in rows]),
+    ):
+        request[name] = [n for n in dict.fromkeys(values) if n is not None] or request[name]
     for group in groups:
-        assert is_dataclass(group)
-        for field in fields(group):
-            value = getattr(group, field.name)
-            request[field.name] = list(value) if isinstance(value, tuple) else value
+        request |= vars(group)
+    if isinstance(samples := request.get("samples"), str):
+        request["samples"] = count("samples", samples)
     return request | more
+
+
+def _number(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def rates_of(record: Record) -> Rates:
+    """The error rates that a record was decided with."""
+    design = record["design"]
+    return Rates(
+        design["false_alarm"],
+        design["power"],
+        design["tolerance"],
+        bool(record["request"].get("within")),
+    )
 
 
 def _row(row: Row, predicted: bool) -> Record:
     case, reference, estimate = row.case, row.reference, row.estimate
     theory = reference.value
+    about = reference.approximation
+    notes = (row.note, "" if about is None else f"approximation {about!r}, not compared")
     shown = {
         "quantity": row.quantity,
         "d_k": case.d_k,
@@ -79,17 +148,19 @@ def _row(row: Row, predicted: bool) -> Record:
         "tolerance": row.tolerance,
         "detectable": row.detectable,
         "verdict": row.verdict,
-        "note": row.note,
+        "note": "; ".join(filter(None, notes)) or None,
     }
     if predicted:
         shown["replicate_sd"] = reference.replicate_sd
-    if reference.approximation is not None:
-        shown["approximation"] = reference.approximation
-    return {name: _finite(value) for name, value in shown.items()}
+    return {name: _plain(value) for name, value in shown.items()}
 
 
-def _finite(value: object) -> object:
-    """JSON has no infinity: what is not finite is absent."""
+def _plain(value: Any) -> Any:
+    """Plain Python data: JSON has no infinity, so what is not finite is absent."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from .record import Record
 from .table import FORMATS, frame, render
-from .wording import advice, exit_code, summary
+from .wording import advice, exit_code, summary, wrapped
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,15 @@ class Result:
 
     def text(self) -> str:
         """The table, what to do about its failures, and the summary: what the command prints."""
-        below = [*advice(self.record), self.summary]
-        return "\n".join([self.table(), "", *below] if any(below) else [self.table()])
+        return "\n\n".join(filter(None, [self.table(), self.words()]))
+
+    def words(self) -> str:
+        """What stands under the table: what to do about each failure, then the summary."""
+        said = [*advice(self.record), self.summary]
+        return "\n".join(wrapped(sentence) for sentence in said if sentence)
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return f"{self.table('html')}\n<p>{self.summary}</p>"
+        return f"{self.table('html')}\n<p>{escape(self.summary)}</p>"

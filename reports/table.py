@@ -2,103 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..stats.quantities import QUANTITIES
-from .numbers import deviate, interval, percent, plain, with_error
+from .columns import Column, layouts
 from .record import Record
 
 TABULATE_FORMATS = {"plain": "simple", "pipe": "pipe", "latex": "latex_booktabs", "html": "html"}
 FORMATS = (*TABULATE_FORMATS, "csv", "tsv", "json")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its header and what it says of a row."""
-
-    header: str
-    cell: Callable[[Record], str]
-    text: bool = False
-
-
-def _field(name: str) -> Callable[[Record], str]:
-    return lambda row: "" if row[name] is None else str(row[name])
-
-
-def _parameters(row: Record) -> str:
-    return " ".join(f"{name}={value}" for name, value in row["parameters"].items())
-
-
-def _root(row: Record, name: str) -> float | None:
-    value = row[name]
-    return None if value is None else math.sqrt(max(value, 0.0))
-
-
-def _std_with_error(row: Record) -> str:
-    std = _root(row, "estimate")
-    return with_error(std, row["mcse"] / (2 * std) if std and row["mcse"] else None)
-
-
-def _hundred(share: float | None) -> str:
-    return "" if share is None else plain(100 * share, 3)
-
-
-def _theory(row: Record, digits: int = 6) -> str:
-    if row["theory"] is None and row.get("approximation") is not None:
-        return f"~{plain(row['approximation'])}"
-    return interval(row["theory"], digits)
-
-
-_CASE = [
-    Column("quantity", _field("quantity"), text=True),
-    Column("elements", _field("elements"), text=True),
-    Column("dtype", _field("dtype"), text=True),
-    Column("parameters", _parameters, text=True),
-    Column("keys", _field("n_keys")),
-    Column("scale", _field("scale"), text=True),
-    Column("d_k", _field("d_k")),
-]
-_DRAWS = Column("draws", _field("draws"))
-_JUDGED = [Column("z", lambda row: deviate(row["z"])), Column("verdict", _field("verdict"), True)]
-_SPREAD = [
-    Column("Var theory", lambda row: interval(row["theory"])),
-    Column("measured", lambda row: with_error(row["estimate"], row["mcse"])),
-    Column("std theory", lambda row: plain(_root(row, "theory"))),
-    Column("measured", _std_with_error),
-    Column("error %", lambda row: percent(row["gap"])),
-]
-_GENERAL = [
-    Column("theory", _theory),
-    Column("kind", _field("theory_kind"), text=True),
-    Column("measured", lambda row: with_error(row["estimate"], row["mcse"])),
-    Column("gap %", lambda row: percent(row["gap"])),
-]
-_PLANNED = [
-    Column("draws", _field("draws")),
-    Column("tolerance %", lambda row: plain(100 * row["tolerance"])),
-    Column("detectable %", lambda row: _hundred(row["detectable"])),
-    Column("elements", lambda row: f"{row['elements_drawn']:.3g}"),
-]
-_PREDICTED = [
-    Column("theory", lambda row: _theory(row, 9)),
-    Column("kind", _field("theory_kind"), text=True),
-    Column("replicate sd", lambda row: plain(row["replicate_sd"])),
-]
-
-
-def columns_of(record: Record) -> list[Column]:
-    """The columns that a record's rows need: what is the same in every row is left out."""
-    rows = record["rows"]
-    varying = [c for c in _CASE if len({c.cell(row) for row in rows}) > 1]
-    always = [c for c in _CASE if c.header == "d_k" and c not in varying and c.cell(rows[0])]
-    case = varying + always
-    if record["command"] in ("predict", "plan"):
-        return case + (_PREDICTED if record["command"] == "predict" else _PLANNED)
-    spread = all(row["quantity"] == "variance" for row in rows)
-    return [*case, _DRAWS, *(_SPREAD if spread else _GENERAL), *_JUDGED]
+WIDTH = 100  # columns of a terminal that a plain table fits
 
 
 def render(record: Record, form: str) -> str:
@@ -109,38 +23,95 @@ def render(record: Record, form: str) -> str:
         return json.dumps(record, indent=2, allow_nan=False)
     if form in ("csv", "tsv"):
         return _delimited(record, "," if form == "csv" else "\t")
-    rows = record["rows"]
-    columns = columns_of(record)
-    if form != "plain" or columns[0].header != "quantity":
-        return _tabulated(rows, columns, form)
-    names = dict.fromkeys(row["quantity"] for row in rows)
-    blocks = {name: [row for row in rows if row["quantity"] == name] for name in names}
+    if form == "plain":
+        return _plain(record)
+    case, results = layouts(record)[0]
+    columns = [*case, *results]
+    return tabulated(
+        [[column.cell(row) for column in columns] for row in record["rows"]],
+        [column.header for column in columns],
+        form,
+        [column.text for column in columns],
+    )
+
+
+def _plain(record: Record) -> str:
+    """Blocks under headings; what does not fit in `WIDTH` columns moves into the headings."""
+    rows, text = record["rows"], ""
+    for case, results in layouts(record):
+        fixed = [column for column in case if column.header == "d_k"]
+        common = [c for c in case if c not in fixed and _is_common(c, rows)]
+        movable = [c for c in case if c not in fixed and c not in common]
+        for moved in range(len(movable) + 1):
+            columns = [*movable[moved:], *fixed, *results]
+            text = _blocks(rows, [*common, *movable[:moved]], columns)
+            if max(map(len, text.splitlines())) <= WIDTH:
+                return text
+    return text
+
+
+def _is_common(column: Column, rows: Sequence[Record]) -> bool:
+    """Whether a column belongs over a block: the quantity, and what is the same in every row."""
+    return column.header == "quantity" or len({column.cell(row) for row in rows}) == 1
+
+
+def _blocks(rows: Sequence[Record], moved: Sequence[Column], columns: Sequence[Column]) -> str:
+    blocks: dict[tuple[str, ...], list[Record]] = {}
+    for row in rows:
+        blocks.setdefault(tuple(column.cell(row) for column in moved), []).append(row)
+    header = [column.header for column in columns]
     return "\n\n".join(
-        f"{heading(name, block)}\n{_tabulated(block, columns[1:], form)}"
-        for name, block in blocks.items()
+        "\n".join(
+            [
+                *_heading(moved, cells, block[0]),
+                tabulated(
+                    [[column.cell(row) for column in columns] for row in block],
+                    header,
+                    "plain",
+                    [column.text for column in columns],
+                ),
+            ]
+        )
+        for cells, block in blocks.items()
     )
 
 
-def heading(quantity: str, rows: Sequence[Record]) -> str:
-    """What a block of rows measures, in what its gap is counted, and where theory has it from."""
-    entry = QUANTITIES[quantity]
-    unit = {"mean": "of the std", "entropy": "of ln n", "skewness": "absolute"}.get(
-        quantity, "absolute" if quantity in ("kurtosis", "saturated") else "of theory"
+def _heading(moved: Sequence[Column], cells: Sequence[str], row: Record) -> list[str]:
+    """Lines that say what a block's rows have in common."""
+    said = []
+    for column, cell in zip(moved, cells, strict=True):
+        if column.header in ("quantity", "parameters"):
+            said.append(_meaning(row) if column.header == "quantity" else cell)
+        elif cell:
+            said.append(f"{column.header} {cell}")
+    text = "; ".join(filter(None, said))
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _meaning(row: Record) -> str:
+    """What a quantity is, and in what its gap is counted."""
+    name = row["quantity"]
+    absolute = name in ("skewness", "kurtosis", "saturated")
+    unit = {"mean": "% of the std", "entropy": "% of ln n"}.get(
+        name, "1/100" if absolute else "% of theory"
     )
-    gap = "" if rows[0]["verdict"] is None else f"; gap in % {unit}"
-    return f"{quantity}: {entry.symbol}, {entry.meaning}{gap.replace('% absolute', '1/100')}"
+    gap = "" if row["gap"] is None else f"; gap in {unit}"
+    return f"{name}: {QUANTITIES[name].symbol}, {QUANTITIES[name].meaning}{gap}"
 
 
-def _tabulated(rows: Iterable[Record], columns: Sequence[Column], form: str) -> str:
+def tabulated(
+    cells: Iterable[Sequence[str]], headers: Sequence[str], form: str, texts: Sequence[bool]
+) -> str:
+    """Cells as a table in one of `TABULATE_FORMATS`; columns of numbers are aligned right."""
     from tabulate import tabulate
 
     escape = _no_pipe if form == "pipe" else str
     return tabulate(
-        [[escape(column.cell(row)) for column in columns] for row in rows],
-        headers=[column.header for column in columns],
+        [[escape(cell) for cell in row] for row in cells],
+        headers=headers,
         tablefmt=TABULATE_FORMATS[form],
         disable_numparse=True,
-        colalign=["left" if column.text else "right" for column in columns],
+        colalign=["left" if text else "right" for text in texts],
     )
 
 
@@ -149,10 +120,14 @@ def _no_pipe(cell: str) -> str:
 
 
 def frame(record: Record) -> Any:
-    """The rows as a pandas DataFrame, one column per field of the record's rows."""
+    """The rows as a pandas DataFrame, one column per field; counts stay whole beside gaps."""
     import pandas as pd
 
-    return pd.DataFrame(record["rows"])
+    table = pd.DataFrame(record["rows"])
+    for name in ("d_k", "n_keys", "draws"):
+        if table[name].isna().any():
+            table[name] = table[name].astype("Int64")
+    return table
 
 
 def _delimited(record: Record, separator: str) -> str:
@@ -160,8 +135,7 @@ def _delimited(record: Record, separator: str) -> str:
 
     table = frame(record)
     for name in table.columns:
-        nested = [isinstance(value, (dict, list)) for value in table[name]]
-        if any(nested):
+        if any(isinstance(value, (dict, list)) for value in table[name]):
             table[name] = [
                 json.dumps(value) if isinstance(value, (dict, list)) else value
                 for value in table[name]

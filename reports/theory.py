@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..stats.cells import Cell
 from ..stats.decision import Row, distinct_tests
-from ..stats.planning import Rates, detectable_gap
+from ..stats.planning import detectable_gap
 from ..stats.predict import predict
 from ..stats.request import CaseOptions, DecisionOptions, requested_rows
 from ..stats.run import Run
@@ -24,32 +25,44 @@ def predicted(cases: CaseOptions) -> Result:
     rows = [
         Row(case, quantity, predict(case, quantity)) for case, quantity in requested_rows(cases)
     ]
-    return Result(make_record("predict", resolved(cases), rows, Rates(), {}))
+    return Result(make_record("predict", resolved(cases), rows, None))
 
 
 def planned(cases: CaseOptions, decision: DecisionOptions) -> Result:
-    """The draws that each row's cell needs, and the gap that these draws detect."""
+    """The draws that each row's cell needs, and the gap that these draws detect.
+
+    Examples:
+        >>> planned(CaseOptions(dk=("64",)), DecisionOptions()).record["rows"][0]["draws"]
+        333484
+
+    """
     run = Run.planned(cases, decision)
-    tests = distinct_tests(run.rows)
     cells = {cell.case: cell for cell in run.cells}
-    rows = [_planned_row(row, cells[row.case.cell()].draws, run.rates, tests) for row in run.rows]
-    record = make_record("plan", resolved(cases, decision), rows, run.rates, {})
-    for shown, row in zip(record["rows"], run.rows, strict=True):
-        cell = cells[row.case.cell()]
-        shown |= {"draws": cell.draws, "capped": cell.capped, "elements_drawn": cell.elements}
-    return Result(record | {"seconds": run.seconds})
+    of_row = [cells[row.case.cell()] for row in run.rows]
+    rows = [_planned_row(row, cell, run) for row, cell in zip(run.rows, of_row, strict=True)]
+    record = make_record("plan", resolved(cases, decision), rows, run.rates)
+    record["design"]["seconds"] = run.seconds
+    for shown, cell in zip(record["rows"], of_row, strict=True):
+        shown |= {"draws": cell.draws, "elements_drawn": cell.elements}
+    return Result(record)
 
 
-def _planned_row(row: Row, draws: int, rates: Rates, tests: int) -> Row:
-    sd = row.reference.replicate_sd
-    gap = None
-    if sd is not None and row.reference.kind != "none":
-        gap = detectable_gap(
-            sd,
-            row.reference.unit,
-            draws,
-            tests=tests,
-            false_alarm=rates.false_alarm,
-            power=rates.power,
-        )
-    return replace(row, tolerance=rates.tolerance_of(row.quantity), detectable=gap)
+def _planned_row(row: Row, cell: Cell, run: Run) -> Row:
+    """The row with the tolerance that a run would judge it at."""
+    sd, wanted = row.reference.replicate_sd, run.rates.tolerance_of(row.quantity)
+    if row.reference.kind == "none":
+        return row
+    if sd is None:
+        return replace(row, tolerance=None if run.samples_only else wanted)
+    gap = detectable_gap(
+        sd,
+        row.reference.unit,
+        cell.draws,
+        tests=distinct_tests(run.rows),
+        false_alarm=run.rates.false_alarm,
+        power=run.rates.power,
+    )
+    cut = cell.capped and gap > wanted
+    note = "cut by --max-elements, so judged at the gap its draws detect" if cut else ""
+    tolerance = gap if cut or run.samples_only else wanted
+    return replace(row, tolerance=tolerance, detectable=gap, note=note)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 
 from ..stats.causes import likely_cause
-from ..stats.planning import Rates, shown_duration
-from ..stats.quantities import QUANTITIES
-from .numbers import one_in, plain
-from .record import Record, verdict_counts
+from ..stats.decision import WIDEST_DETECTABLE
+from ..stats.planning import shown_duration
+from .numbers import interval, one_in, plain
+from .record import Record, rates_of, verdict_counts
 
 EXIT_CODES = {"match": 0, "measured": 0, "mismatch": 1, "undecided": 3}
+WIDTH = 90
 
 
 def exit_code(record: Record) -> int:
     """0 match, measured or nothing judged, 1 mismatch, 3 undecided."""
     return EXIT_CODES.get(record["verdict"], 0)
+
+
+def wrapped(text: str) -> str:
+    """Sentences in lines that are read at ease."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def summary(record: Record) -> str:
@@ -24,16 +32,14 @@ def summary(record: Record) -> str:
         return ""
     if record["command"] == "plan":
         return _planned(record)
-    rows = record["rows"]
-    counts = verdict_counts(rows)
-    compared = [row for row in rows if row["verdict"] != "measured"]
-    lines = [_counted(counts, len(rows))]
+    compared = [row for row in record["rows"] if row["verdict"] != "measured"]
+    lines = [_counted(verdict_counts(record["rows"]))]
     if compared:
         lines += [_sensitivity(record, compared), _rates(record)]
-    seed = record["provenance"].get("seed")
+    seed = record["provenance"]["seed"]
     if seed is not None:
         lines.append(f"Seed {seed}.")
-    return " ".join(lines)
+    return " ".join(filter(None, lines))
 
 
 def _planned(record: Record) -> str:
@@ -42,55 +48,62 @@ def _planned(record: Record) -> str:
         f"N = ((z_holm + z_power) replicate_sd / (unit tolerance))^2, false alarm "
         f"{design['false_alarm']:g} over {design['tests']} tests, power {design['power']:g}; "
         "a cell draws the most that its rows need. "
-        f"About {shown_duration(record['seconds'])} on two cores."
+        f"About {shown_duration(design['seconds'])} on two cores."
     )
 
 
-def _counted(counts: dict[str, int], total: int) -> str:
-    compared = total - counts["measured"]
-    rows = "row" if compared == 1 else "rows"
+def _counted(counts: dict[str, int]) -> str:
+    compared = sum(counts.values()) - counts["measured"]
     if not compared:
         return "No row was compared: nothing here has an exact theory, so the figures are measured."
-    if counts["match"] == compared:
-        verb = "matches" if compared == 1 else "match"
-        said = f"{compared} of {compared} {rows} {verb}: simulation agrees with theory."
-    else:
-        parts = [f"{n} {name}" for name, n in counts.items() if n and name != "measured"]
-        said = f"Of {compared} {rows}: {', '.join(parts)}."
+    rows = f"of {compared} {'row' if compared == 1 else 'rows'}"
+    says = {
+        "mismatch": ("differs from theory", "differ from theory"),
+        "undecided": ("is undecided", "are undecided"),
+        "match": ("matches", "match"),
+    }
+    parts = [f"{n} {rows} {says[name][n != 1]}" for name in says if (n := counts[name])]
+    said = "; ".join(parts)
+    said += ": simulation agrees with theory." if counts["match"] == compared else "."
     return said + (f" {counts['measured']} more are measured only." if counts["measured"] else "")
 
 
-def _sensitivity(record: Record, compared: list[Record]) -> str:
+def _sensitivity(record: Record, compared: Sequence[Record]) -> str:
+    """The gap that would have been seen: never smaller than what the draws detect."""
+    within = bool(record["request"].get("within"))
+    decidable = [row for row in compared if (row["detectable"] or 0.0) <= WIDEST_DETECTABLE]
+    sizes: dict[str, float] = {}
+    for row in decidable:
+        kind, seen = _error_of(row["quantity"]), row["detectable"] or 0.0
+        size = seen if within else max(row["tolerance"] or 0.0, seen)
+        sizes[kind] = max(sizes.get(kind, 0.0), size)
+    if not sizes:
+        return ""
+    errors = ", or ".join(f"{_size(size, kind)} {kind}" for kind, size in sizes.items())
+    where = "An" if len(decidable) == len(compared) else "Where the draws suffice, an"
+    beyond = " beyond the tolerance" if within else ""
     power = record["design"]["power"]
-    groups: dict[str, float] = {}
-    for row in compared:
-        kind = _error_of(row["quantity"])
-        groups[kind] = max(groups.get(kind, 0.0), row["tolerance"])
-    errors = ", or ".join(
-        f"{_size(tolerance, kind)} {kind}".strip() for kind, tolerance in groups.items()
-    )
-    given = record["request"].get("samples") and record["request"].get("tolerance") is None
-    with_draws = "with these draws " if given else ""
-    within = " beyond it" if record["request"].get("within") else ""
-    reported = f"would {with_draws}have been reported{within} with probability {power:g}"
-    return f"An error of {errors} {reported}."
+    return f"{where} error of {errors}{beyond} would have been reported with probability {power:g}."
 
 
 def _error_of(quantity: str) -> str:
-    if quantity in ("variance", "std"):
-        return "in the standard deviation"
-    if quantity == "mean":
-        return "of a standard deviation in the mean"
-    if quantity in ("skewness", "kurtosis", "saturated"):
-        return f"in the {quantity}" if quantity != "saturated" else "in the saturated share"
-    if quantity == "entropy":
-        return "of ln n in the entropy"
-    return "in mean_abs" if quantity == "mean_abs" else "in a row statistic"
+    named = {
+        "variance": "in the standard deviation",
+        "std": "in the standard deviation",
+        "mean": "of a standard deviation in the mean",
+        "saturated": "in the saturated share",
+        "entropy": "of ln n in the entropy",
+        "skewness": "in the skewness",
+        "kurtosis": "in the kurtosis",
+        "mean_abs": "in mean_abs",
+    }
+    return named.get(quantity, "in a row statistic")
 
 
-def _size(tolerance: float, kind: str) -> str:
+def _size(size: float, kind: str) -> str:
     absolute = any(word in kind for word in ("skewness", "kurtosis", "share"))
-    return f"{tolerance:.2g}" if absolute else f"{100 * tolerance:.2g} %"
+    rounded = float(f"{size if absolute else 100 * size:.2g}")
+    return f"{rounded:g}" if absolute else f"{rounded:g} %"
 
 
 def _rates(record: Record) -> str:
@@ -99,61 +112,73 @@ def _rates(record: Record) -> str:
 
 
 def advice(record: Record) -> list[str]:
-    """Under every mismatch or undecided: what to do now."""
-    failed = (row for row in record["rows"] if row["verdict"] in ("mismatch", "undecided"))
-    return [_advice(record, row) for row in failed]
+    """What to do now, for every mismatch and undecided row; then what their notes say."""
+    rows = record["rows"]
+    return [
+        *(_mismatch(row) for row in rows if row["verdict"] == "mismatch"),
+        *_grouped(
+            (row for row in rows if row["verdict"] == "undecided"),
+            lambda row: row["quantity"],
+            lambda group: f"undecided; {_way_out(record, group)}",
+        ),
+        *_grouped(
+            (row for row in rows if row["note"]),
+            lambda row: (row["quantity"], row["note"]),
+            lambda group: f"{group[0]['note']}",
+        ),
+    ]
 
 
-def _advice(record: Record, row: Record) -> str:
-    where = f"{row['quantity']} at " + _where(row)
-    if row["verdict"] == "mismatch":
-        return f"{where}: {_difference(row)}{_cause(row)}"
-    needed = _draws_needed(record, row)
-    return f"{where}: undecided; {needed}"
+def _grouped(
+    rows: Iterable[Record],
+    key: Callable[[Record], object],
+    say: Callable[[list[Record]], str],
+) -> list[str]:
+    groups: dict[object, list[Record]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return [f"{_where(group)}: {say(group)}" for group in groups.values()]
 
 
-def _where(row: Record) -> str:
-    parts = [f"d_k = {row['d_k']}" if row["d_k"] is not None else "given logits"]
-    if row["n_keys"] is not None:
-        parts.append(f"n_keys = {row['n_keys']}")
-    return ", ".join(parts)
+def _where(rows: list[Record]) -> str:
+    """A quantity and the values of d_k and n_keys that rows of it have."""
+    said = [f"{rows[0]['quantity']} at"]
+    for name in ("d_k", "n_keys"):
+        values = dict.fromkeys(str(row[name]) for row in rows if row[name] is not None)
+        if values:
+            said.append(f"{name} = {', '.join(values)}")
+    return " ".join(said) if len(said) > 1 else rows[0]["quantity"]
 
 
-def _difference(row: Record) -> str:
-    theory = row["theory"]
-    shown = f"{theory}" if isinstance(theory, list) else plain(theory)
-    return f"measured {plain(row['estimate'])} where theory says {shown}"
-
-
-def _cause(row: Record) -> str:
+def _mismatch(row: Record) -> str:
     theory, estimate = row["theory"], row["estimate"]
+    said = f"measured {plain(estimate)} where theory says {interval(theory)}"
+    where = f"{_where([row])}: {said}"
     power = {"variance": 0.5, "std": 1.0, "mean_abs": 1.0}.get(row["quantity"])
-    if power is None or not theory or estimate <= 0:
-        return "; the theory, the sampler or the assumptions are wrong: try neighbouring quantities"
+    if power is None or not theory or isinstance(theory, list) or estimate <= 0:
+        return f"{where}; is the case (laws, sigmas, means, scale) the one that was measured?"
     ratio = (estimate / theory) ** power
     cause = likely_cause(ratio, row["d_k"])
-    said = f"; the standard deviation is {ratio:.4g} times its theory"
+    said = f"{where}; the standard deviation is {ratio:.4g} times its theory"
     return said + (f" ({cause})" if cause else "; are the laws, sigmas and means as assumed?")
 
 
-def _draws_needed(record: Record, row: Record) -> str:
-    wanted = record["design"]["tolerance"] or (
-        0.01 if QUANTITIES[row["quantity"]].group == "logits" else 0.02
-    )
-    if row["detectable"] is None or row["draws"] is None:
+def _way_out(record: Record, rows: list[Record]) -> str:
+    """The draws that would tell, or what else to change."""
+    wanted = rates_of(record).tolerance_of(rows[0]["quantity"])
+    known = [row for row in rows if row["detectable"] is not None]
+    if not known:
         return "give more draws"
-    if row["detectable"] > wanted:
-        draws = math.ceil(row["draws"] * (row["detectable"] / wanted) ** 2)
-        return f"--samples {draws:.3g} would see a gap of {wanted:g}"
-    return f"--samples {4 * row['draws']:.3g} halves the error, or widen --tolerance {wanted:g}"
+    needed = max(row["draws"] * (row["detectable"] / wanted) ** 2 for row in known)
+    if all(row["detectable"] <= wanted * (1 + 1e-9) for row in known):
+        needed = 4 * max(row["draws"] for row in known)
+        return f"{_draws(record, needed)} halve the error, or allow more than {wanted:g}"
+    return f"{_draws(record, needed)} would see a gap of {wanted:g}"
 
 
-def rates_of(record: Record) -> Rates:
-    """The error rates that a record was decided with."""
-    design = record["design"]
-    return Rates(
-        design["false_alarm"],
-        design["power"],
-        design["tolerance"],
-        bool(record["request"].get("within")),
-    )
+def _draws(record: Record, needed: float) -> str:
+    step = 10.0 ** (math.floor(math.log10(needed)) - 1)
+    up = math.ceil(needed / step) * step
+    shown = f"{up:.0f}" if up < 1e9 else f"{up:.2g}"
+    in_file = record["command"] == "check"
+    return f"{shown} replicates in the file" if in_file else f"--samples {shown}"

@@ -1,0 +1,116 @@
+"""The columns of a table: what each says of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .numbers import deviate, interval, percent, plain, whole, with_error
+from .record import Record, rates_of
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its header, what it says of a row, and whether that is text."""
+
+    header: str
+    cell: Callable[[Record], str]
+    text: bool = False
+
+
+Layout = tuple[list[Column], list[Column]]
+
+
+def layouts(record: Record) -> list[Layout]:
+    """Columns of the case and of the result: the fullest layout first, then a narrower one."""
+    case = _case_columns(record["rows"])
+    if record["command"] in ("predict", "plan"):
+        return [(case, _PREDICTED if record["command"] == "predict" else _PLANNED)]
+    rates = rates_of(record)
+    thresholds = rates.z_holm(record["design"]["tests"]) + rates.z_power
+
+    def gap(row: Record) -> str:
+        return percent(row["gap"], row["detectable"] and row["detectable"] / thresholds)
+
+    general = (case, [_DRAWS, *_GENERAL, Column("gap %", gap), *_JUDGED])
+    if any(row["quantity"] != "variance" for row in record["rows"]):
+        return [general]
+    unnamed = [column for column in case if column.header != "quantity"]
+    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", gap), *_JUDGED]), general]
+
+
+def _case_columns(rows: Sequence[Record]) -> list[Column]:
+    """Quantity and d_k, and besides what tells rows apart or is not at its default."""
+    return [
+        column
+        for column in _CASE
+        if len(cells := {column.cell(row) for row in rows}) > 1
+        or not cells <= {"", _DEFAULTS.get(column.header, "")}
+    ]
+
+
+def _field(name: str) -> Callable[[Record], str]:
+    return lambda row: "" if row[name] is None else str(row[name])
+
+
+def _count(name: str) -> Callable[[Record], str]:
+    return lambda row: whole(row[name])
+
+
+def _parameters(row: Record) -> str:
+    return ", ".join(f"{name}={_short(value)}" for name, value in row["parameters"].items())
+
+
+def _short(value: object) -> str:
+    return plain(value) if isinstance(value, float) else str(value)
+
+
+def _root(row: Record, name: str) -> float | None:
+    value = row[name]
+    return None if value is None else math.sqrt(max(value, 0.0))
+
+
+def _std_with_error(row: Record) -> str:
+    std = _root(row, "estimate")
+    return with_error(std, row["mcse"] / (2 * std) if std and row["mcse"] else None)
+
+
+def _hundred(share: float | None) -> str:
+    return "" if share is None else plain(100 * share, 3)
+
+
+_CASE = [
+    Column("quantity", _field("quantity"), text=True),
+    Column("elements", _field("elements"), text=True),
+    Column("dtype", _field("dtype"), text=True),
+    Column("parameters", _parameters, text=True),
+    Column("keys", _field("n_keys")),
+    Column("scale", _field("scale"), text=True),
+    Column("d_k", _field("d_k")),
+]
+_DEFAULTS = {"elements": "normal", "dtype": "float32", "scale": "none"}
+_DRAWS = Column("draws", _count("draws"))
+_JUDGED = [Column("z", lambda row: deviate(row["z"])), Column("verdict", _field("verdict"), True)]
+_SPREAD = [
+    Column("Var theory", lambda row: interval(row["theory"])),
+    Column("measured", lambda row: with_error(row["estimate"], row["mcse"])),
+    Column("std theory", lambda row: plain(_root(row, "theory"))),
+    Column("measured", _std_with_error),
+]
+_GENERAL = [
+    Column("theory", lambda row: interval(row["theory"])),
+    Column("kind", _field("theory_kind"), text=True),
+    Column("measured", lambda row: with_error(row["estimate"], row["mcse"])),
+]
+_PLANNED = [
+    _DRAWS,
+    Column("tolerance %", lambda row: _hundred(row["tolerance"])),
+    Column("detectable %", lambda row: _hundred(row["detectable"])),
+    Column("elements drawn", lambda row: plain(float(row["elements_drawn"]), 3)),
+]
+_PREDICTED = [
+    Column("theory", lambda row: interval(row["theory"], 9)),
+    Column("kind", _field("theory_kind"), text=True),
+    Column("replicate sd", lambda row: plain(row["replicate_sd"])),
+]
