@@ -93,7 +93,7 @@ def jacobian_statistics(
             `softmax.ROW_STATISTICS`; only these are computed.
 
     Returns:
-        Arrays [rows] by name.
+        Arrays [rows] by name, in the alphabetical order that jit gives a dict.
 
     Examples:
         >>> row = jacobian_statistics(jnp.zeros((1, 2)), 1.0)
