@@ -53,7 +53,7 @@ def fixed_scales(law: RowLaw, n: int) -> list[tuple[float, RowLaw]]:
         return [(1.0, law)]
     d = min(law.chi)
     size = 12 if d >= 64 else 16 if d >= 32 else 24 if d >= 8 else 32
-    if n > 10_000 and d < 64:
+    if n > 10_000 and d < 32:
         size += 16
     if not law.std:
         return [(1.0, law.at(0.0))]

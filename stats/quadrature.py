@@ -77,17 +77,17 @@ def _log_norm_law(d: int, shift: float, step: float) -> tuple[Array, Array]:
     low = _log_chi_range(least)[0] + 0.5 * log(least / d)
     high = _log_chi_range(most)[1] + 0.5 * log(most / d)
     v = low + step * np.arange(int((high - low) / step) + 2)
-    parts = (
-        p * _log_chi_density(v - 0.5 * log((d + 2 * i) / d), d + 2 * i)
-        for i, p in zip(k.tolist(), np.exp(log_p).tolist(), strict=True)
-    )
-    return v, np.sum(np.stack(list(parts)), axis=0)
+    density = np.zeros_like(v)
+    for i, p in zip(k.tolist(), np.exp(log_p).tolist(), strict=True):
+        density += p * _log_chi_density(v - 0.5 * log((d + 2 * i) / d), d + 2 * i)
+    return v, density
 
 
 def _log_chi_density(v: Array, d: int) -> Array:
     """Density of v = log(chi_d / sqrt(d))."""
     constant = log(2.0) + 0.5 * d * log(0.5 * d) - lgamma(0.5 * d)
-    return np.exp(constant + d * (v - 0.5 * np.exp(2.0 * v)))
+    density: Array = np.exp(constant + d * (v - 0.5 * np.exp(2.0 * v)))
+    return density
 
 
 def _log_chi_range(d: int) -> tuple[float, float]:

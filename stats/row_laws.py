@@ -105,7 +105,8 @@ def row_reference(case: Case, quantity: str, factor: float) -> Reference:
 def _decided(quantity: str, n: int) -> Reference:
     """A row of one key has p = 1, and a key that is not there has probability 0."""
     value = 1.0 if quantity in ("max_prob", "sum_p2", "saturated") else 0.0
-    return Reference(value, 1.0, 0.0, None, "closed form", "p = 1" if n == 1 else "p_(3) = 0")
+    formula, words = ("p = 1", "one key") if n == 1 else ("p_(3) = 0", "two keys")
+    return Reference(value, 1.0, 0.0, None, "closed form", formula, words)
 
 
 def _none(why: str) -> Reference:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from .logit_laws import RowLaw, atoms, fixed_scales, on_lattice
 from .tilting import tilted
 
-
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
 
@@ -67,7 +66,8 @@ def _normal_share(law: RowLaw, n: int, log_odds: float) -> float:
         top = float((v.real.max() * grid.u + np.log(np.maximum(density, 1e-300))).max())
         moments = np.exp(np.outer(v, grid.u) - top) @ density
         out: ComplexArray = 0.5 * s * s * v * v - log_odds * v - loggamma(1.0 + v)
-        return out + np.log(moments) + top
+        out += np.log(moments) + top
+        return out
 
     real = np.geomspace(0.3, 14.0, 30) / s
     saddle = float(real[np.argmin([log_transform(t[None] + 0j).real[0] for t in real])])
