@@ -39,8 +39,7 @@ TRACE = [("R057", 10, 1.0, 0.80531260630535), ("R069", 10, 200.0, 0.007693604603
 
 @pytest.mark.parametrize(("source", "law", "n", "value"), FROBENIUS_SQ)
 def test_squared_frobenius_norm(source: str, law: RowLaw, n: int, value: float) -> None:
-    accuracy = 2e-9 if source == "R135" else 1e-11  # R135: see the rule in |q| for d = 2 below
-    assert row_moments(law, n)["frobenius_sq"] == pytest.approx(value, rel=accuracy), source
+    assert row_moments(law, n)["frobenius_sq"] == pytest.approx(value, rel=1e-11), source
 
 
 @pytest.mark.parametrize(("source", "n", "s", "value"), TRACE)

@@ -68,9 +68,7 @@ def test_iid_normal_rows(source: str, n: int, s: float, field: str, value: float
 def test_rows_with_a_common_query(
     source: str, law: RowLaw, n: int, field: str, value: float
 ) -> None:
-    # R134 and R136 are given to 1e-9: their Gauss rule in log |q| is short for d = 2 (see below)
-    accuracy = 1e-9 if source in ("R134", "R136") else 1e-11
-    assert row_moments(law, n)[field] == pytest.approx(value, rel=accuracy), source
+    assert row_moments(law, n)[field] == pytest.approx(value, rel=1e-11), source
 
 
 @pytest.mark.parametrize(("source", "n", "s", "value", "accuracy"), SPREADS)
