@@ -124,6 +124,8 @@ def _mean_of(polynomial: Sequence[float], standardised: Sequence[float]) -> floa
 def _mean_abs_reference(case: Case, moments: LogitMoments, factor: float) -> Reference:
     """The influence function of E|x| is `|x| - E|x|`."""
     absolute = absolute_logit(case)
+    if absolute.kind == "none":
+        return Reference(None, moments.std * abs(factor), None, None, "none", absolute.formula)
     square = moments.std**2 + moments.mean**2
     variance = square - absolute.first**2
     sd: float = 0.0
