@@ -47,7 +47,7 @@ def torch_variance(pairs: int, d_k: int, seed: int) -> float:
     return float((q * k).sum(-1).var())
 
 
-def torch_row_means(logits: NDArray[Any]) -> dict[str, float]:
+def row_means(logits: NDArray[Any]) -> dict[str, float]:
     """Means over rows of the largest p, the entropy and the sum of p^2; no Jacobian."""
     import torch
 

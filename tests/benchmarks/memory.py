@@ -38,7 +38,7 @@ def lines(sizes: Sizes) -> Iterator[Line]:
     small, large = (median(column) for column in zip(*peaks, strict=True))
     work = f"peak memory, {counts[1]:.0e} draws"
     mib = f"{large / 1024:.0f} MiB", f"{counts[0]:.0e} draws", f"{small / 1024:.0f} MiB"
-    yield at_most(work, *mib, large / small, GOAL)
+    yield at_most(work, "peak", *mib, large / small, GOAL)
 
 
 def peak_kib(draws: float) -> int:

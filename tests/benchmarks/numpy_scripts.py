@@ -109,7 +109,7 @@ SCRIPTS: dict[str, tuple[Draw, ...]] = {
 }
 
 
-def softmax_row_means(logits: Array) -> dict[str, float]:
+def row_means(logits: Array) -> dict[str, float]:
     """Means over rows of the largest p, the entropy and the sum of p^2; no Jacobian."""
     shifted = logits - logits.max(-1, keepdims=True)
     weights = np.exp(shifted)
@@ -124,9 +124,9 @@ def softmax_row_means(logits: Array) -> dict[str, float]:
     }
 
 
-def spectral_mean(logits: Array) -> float:
+def spectral_mean(logits: Array) -> dict[str, float]:
     """Mean spectral norm of diag(p) - p p^T by `eigvalsh`."""
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     p = weights / weights.sum(-1, keepdims=True)
     norms = [np.linalg.eigvalsh(np.diag(row) - np.outer(row, row))[-1] for row in p]
-    return float(np.mean(norms))
+    return {"jacobian_spectral": float(np.mean(norms))}

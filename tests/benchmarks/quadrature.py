@@ -9,7 +9,7 @@ from itertools import product
 from statistics import median
 
 from interleave import Sizes
-from table import Line, duration
+from table import Line, limit
 from verify_variance.stats.cases import Case
 from verify_variance.stats.predict import predict
 
@@ -27,13 +27,8 @@ def lines(sizes: Sizes) -> Iterator[Line]:
         rounds = [[seconds(*cell) for cell in cells] for _ in range(sizes.repeats)]
         for i, clock in enumerate(("CPU", "wall")):
             taken = [median(times[i] for times in cell) for cell in zip(*rounds, strict=True)]
-            yield _line(f"{name}, median of {len(cells)}", clock, median(taken), MEDIAN_GOAL)
-            yield _line(f"{name}, worst of {len(cells)}", clock, max(taken), WORST_GOAL)
-
-
-def _line(work: str, clock: str, value: float, goal: float) -> Line:
-    met = "yes" if value <= goal else "NO"
-    return Line(f"row of {work}", clock, duration(value), "", "", "", f"<= {duration(goal)}", met)
+            yield limit(f"row of {name}, median of {len(cells)}", clock, median(taken), MEDIAN_GOAL)
+            yield limit(f"row of {name}, worst of {len(cells)}", clock, max(taken), WORST_GOAL)
 
 
 def given_logits() -> list[Case]:

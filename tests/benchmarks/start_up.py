@@ -15,10 +15,10 @@ from table import Line, at_most, duration
 PYTHON = sys.executable
 OURS = [PYTHON, "-m", "verify_variance"]
 GOAL = 1.8
-COMMANDS = {
+COMMANDS: dict[str, tuple[list[str], float | None]] = {
     "run, again": (["--dk", "16", "32", "64", "128", "--samples", "10000"], GOAL),
-    "--help": (["--help"], 1.0),
-    "predict": (["predict"], 1.0),
+    "--help": (["--help"], None),
+    "predict": (["predict"], None),
 }
 
 
@@ -35,7 +35,7 @@ def lines(sizes: Sizes, commands: tuple[str, ...] = tuple(COMMANDS)) -> Iterator
     for times in mine:
         ratio, goal = times.wall / rival.wall, COMMANDS[times.name][1]
         shown = duration(times.wall), rival.name, duration(rival.wall)
-        yield at_most(f"start-up, {times.name}", *shown, ratio, goal)
+        yield at_most(f"start-up, {times.name}", "wall", *shown, ratio, goal)
 
 
 def call(command: list[str], folder: str) -> None:

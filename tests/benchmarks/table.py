@@ -27,21 +27,26 @@ def at_least(
 ) -> Line:
     """How many times faster than the rival we are, in seconds a unit."""
     ratio = theirs / ours
-    return Line(
-        work, clock, duration(ours), rival, duration(theirs), f"{ratio:.2f}", *_judged(ratio, goal)
-    )
+    words = _goal(">=", goal, goal is not None and ratio >= goal)
+    return Line(work, clock, duration(ours), rival, duration(theirs), f"{ratio:.2f}", *words)
 
 
-def at_most(work: str, ours: str, rival: str, theirs: str, ratio: float, goal: float) -> Line:
+def at_most(
+    work: str, clock: str, ours: str, rival: str, theirs: str, ratio: float, goal: float | None
+) -> Line:
     """A ratio ours / theirs that should stay small."""
-    met = "yes" if ratio <= goal else "NO"
-    return Line(work, "wall", ours, rival, theirs, f"{ratio:.2f}", f"<= {goal:g}", met)
+    words = _goal("<=", goal, goal is not None and ratio <= goal)
+    return Line(work, clock, ours, rival, theirs, f"{ratio:.2f}", *words)
 
 
-def _judged(ratio: float, goal: float | None) -> tuple[str, str]:
-    if goal is None:
-        return "", ""
-    return f">= {goal:g}", "yes" if ratio >= goal else "NO"
+def limit(work: str, clock: str, seconds: float, goal: float) -> Line:
+    """A time without a rival that should stay below the goal."""
+    met = "yes" if seconds <= goal else "NO"
+    return Line(work, clock, duration(seconds), "", "", "", f"<= {duration(goal)}", met)
+
+
+def _goal(sign: str, goal: float | None, met: bool) -> tuple[str, str]:
+    return ("", "") if goal is None else (f"{sign} {goal:g}", "yes" if met else "NO")
 
 
 def duration(seconds: float) -> str:
