@@ -20,9 +20,9 @@ from .random import (
     cos_sin_quarter_turns,
     negative_log,
     polynomial,
-    sign,
     signed_unit,
     uniform,
+    with_sign,
 )
 
 Constants = tuple[float, ...]
@@ -69,12 +69,13 @@ def _uniform(bits: Sequence[Bits], _: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def _rademacher(bits: Sequence[Bits], _: Sequence[Array]) -> tuple[Array, Array]:
-    return sign(bits[0]), sign(bits[1])
+    one = jnp.ones(bits[0][0].shape, jnp.float32 if len(bits[0]) == 1 else jnp.float64)
+    return with_sign(bits[0], one), with_sign(bits[1], one)
 
 
 def _laplace(bits: Sequence[Bits], _: Sequence[Array]) -> tuple[Array, Array]:
     """A random sign times an exponential, over sqrt(2)."""
-    first, second = (sign(b) * (math.sqrt(0.5) * negative_log(uniform(b))) for b in bits)
+    first, second = (with_sign(b, math.sqrt(0.5) * negative_log(uniform(b))) for b in bits)
     return first, second
 
 
@@ -94,7 +95,7 @@ def _polar_t(radius: Bits, angle: Bits, constants: Sequence[Array]) -> Array:
     two_over_nu, nu_minus_2 = constants
     squared = nu_minus_2 * jnp.expm1(two_over_nu * negative_log(uniform(radius)))
     cos, _ = cos_sin_quarter_turns(signed_unit(angle))
-    return sign(radius) * jnp.sqrt(squared) * cos
+    return with_sign(radius, jnp.sqrt(squared) * cos)
 
 
 # sqrt(2) erfinv(x) / x as a function of w = -log(1 - x^2), minimax fits in w - 3 up to w = 6 and
@@ -133,7 +134,7 @@ def _truncated_probit(bits: Bits, constants: Sequence[Array]) -> Array:
     """Inverse cdf from the side of the tail: p = P(|Z| > |z|) runs from P(|Z| > A) to 1."""
     inside, outside, factor = constants
     u = uniform(bits)
-    return sign(bits) * factor * two_sided_probit(outside + inside * u, inside * (1 - u))
+    return with_sign(bits, factor * two_sided_probit(outside + inside * u, inside * (1 - u)))
 
 
 def two_sided_probit(p: Array, x: Array) -> Array:
@@ -158,7 +159,7 @@ def _logistic(bits: Sequence[Bits], _: Sequence[Array]) -> tuple[Array, Array]:
     tails = [uniform(b) for b in bits]
     factor = math.sqrt(3) / math.pi
     first, second = (factor * (negative_log(p) - negative_log(2 - p)) for p in tails)
-    return sign(bits[0]) * first, sign(bits[1]) * second
+    return with_sign(bits[0], first), with_sign(bits[1], second)
 
 
 def _sparse(bits: Sequence[Bits], constants: Sequence[Array]) -> tuple[Array, Array]:

@@ -55,7 +55,9 @@ def power_sums(y: Array, valid: Array, count: Array, order: int) -> Array:
         return power, sums.at[r].set(tree_sum(power))
 
     sums = jnp.zeros(order + 1, y.dtype).at[0].set(mean)
-    return lax.fori_loop(1, order + 1, next_order, (jnp.ones_like(y), sums))[1]
+    carry: tuple[Array, Array] = (jnp.ones_like(y), sums)
+    carry = lax.fori_loop(1, order + 1, next_order, carry)
+    return carry[1]
 
 
 def _measure_block(recipe: Recipe, lanes: int, cell: Key, block: Array, numbers: Numbers) -> Array:
@@ -79,7 +81,8 @@ def _measure_blocks(
         return out.at[i].set(row)
 
     out = jnp.zeros((blocks.shape[0], COLUMNS), recipe.float_type)
-    return lax.fori_loop(0, n_blocks[0], measure, out)
+    out = lax.fori_loop(0, n_blocks[0], measure, out)
+    return out
 
 
 @lru_cache(maxsize=64)
@@ -90,9 +93,14 @@ def _compiled(recipe: Recipe, lanes: int, mesh: Mesh) -> Any:
         mesh=mesh,
         in_specs=(shared, split, split, shared),
         out_specs=split,
-        check_vma=False,
+        check_vma=False,  # or every total that a loop starts from needs a cast of its own
     )
     return jax.jit(program)
+
+
+def device_mesh(devices: Sequence[jax.Device]) -> Mesh:
+    """All devices in a line, over which blocks are shared out."""
+    return Mesh(np.array(devices), ("device",))
 
 
 def measure_pairs(
@@ -114,13 +122,12 @@ def measure_pairs(
     lanes = BLOCK
     if first_block == 0 and n_blocks == 1:
         lanes = max(FEWEST_LANES, 1 << (last_count - 1).bit_length())
-    mesh = Mesh(np.array(devices), ("device",))
     cell = cell_words(case, seed)
     counts = [BLOCK] * (n_blocks - 1) + [last_count]
     table = [(*block_words(first_block + i), counts[i]) for i in range(n_blocks)]
     rows = []
     with with_float64(case.dtype):
-        run = _compiled(recipe, lanes, mesh)
+        run = _compiled(recipe, lanes, device_mesh(devices))
         for start in range(0, n_blocks, CALL_BLOCKS * len(devices)):
             part = table[start : start + CALL_BLOCKS * len(devices)]
             rows.append(_call(run, cell, part, numbers, len(devices)))
@@ -139,14 +146,15 @@ def _call(
         taken[i] = len(own)
         if own:
             blocks[i, : len(own)] = own
-    out = run(cell, blocks.reshape(-1, 3), taken, numbers)
-    out = np.asarray(out, np.float64).reshape(n_devices, CALL_BLOCKS, COLUMNS)
+    rows = np.asarray(run(cell, blocks.reshape(-1, 3), taken, numbers), np.float64)
+    out = rows.reshape(n_devices, CALL_BLOCKS, COLUMNS)
     return np.concatenate([out[i, : taken[i]] for i in range(n_devices)])
 
 
 def _descaled(rows: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     powers = [0, 1, *range(1, ORDER + 1), 1, *range(1, ABS_ORDER + 1)]
-    return rows * np.array([unit**p for p in powers])
+    factors: NDArray[np.float64] = np.array([unit**p for p in powers])
+    return rows * factors
 
 
 def to_moments(row: NDArray[np.float64]) -> dict[str, Moments]:
@@ -163,7 +171,7 @@ def _moments(count: int, sums: NDArray[np.float64]) -> Moments:
     shift = float(sums[1]) / count
     about = [float(count), *(float(s) for s in sums[1:])]
     moved = tuple(
-        math.fsum(math.comb(r, j) * (-shift) ** (r - j) * about[j] for j in range(r + 1))
+        sum(math.comb(r, j) * (-shift) ** (r - j) * about[j] for j in range(r + 1))
         for r in range(2, len(about))
     )
     return Moments(count, float(sums[0]) + shift, moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -59,11 +60,11 @@ def with_float64(dtype: str) -> AbstractContextManager[object]:
     """Context in which a float64 case may compute; nothing global is touched."""
     if dtype != "float64":
         return nullcontext()
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # its place before jax 0.8
-
-    return enable_x64()
+    enable: Any = getattr(jax, "enable_x64", None)
+    if enable is None:  # its place before jax 0.8
+        enable = importlib.import_module("jax.experimental").enable_x64
+    context: AbstractContextManager[object] = enable(True)
+    return context
 
 
 def recipe_of(case: Case) -> tuple[Recipe, Numbers]:
@@ -75,6 +76,8 @@ def recipe_of(case: Case) -> tuple[Recipe, Numbers]:
     for side, law, mean in (("q", q, case.mean_q), ("k", k, case.mean_k)):
         if law.normalised and mean:
             raise ValueError(f"mean_{side} must be 0 for a normalised law, got {mean}")
+        if law.normalised and case.dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64 on a sphere, got {case.dtype}")
     recipe = Recipe(q, k, case.correlation != 0, case.dtype)
     real: Any = np.float64 if case.dtype == "float64" else np.float32
     numbers = Numbers(
@@ -92,11 +95,20 @@ def recipe_of(case: Case) -> tuple[Recipe, Numbers]:
 
 
 def unit_of(case: Case) -> float:
-    """The power of two near the logit's root mean square `sqrt(d (s_q^2+m_q^2)(s_k^2+m_k^2))`."""
+    """The power of two above the logit's root mean square `sqrt(d (s_q^2+m_q^2)(s_k^2+m_k^2))`.
+
+    In its units eighth powers neither overflow nor vanish, and taking it out again is exact.
+
+    Examples:
+        >>> unit_of(Case(d_k=60))
+        8.0
+
+    """
     size_q = math.hypot(case.sigma_q, case.mean_q)
     size_k = math.hypot(case.sigma_k, case.mean_k)
     size = math.sqrt(case.d_k or 1) * size_q * size_k
-    return float(math.ldexp(1.0, math.frexp(size)[1])) if size > 0 else 1.0
+    exponent = math.frexp(size)[1] if size > 0 else 0
+    return math.ldexp(1.0, min(max(exponent, -100), 100))  # float32 holds it and its inverse
 
 
 def cell_words(case: Case, seed: int) -> tuple[np.uint32, np.uint32]:

@@ -9,7 +9,6 @@ run-time values: one compilation serves them all.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import jax
@@ -144,17 +143,20 @@ def _packed_logits(
             q = lax.optimization_barrier(q)
         used = jnp.clip(d_k - 64 * i, 0, 64)
         sum_q, sum_k, sum_qk = (
-            (used - 2 * _bits_set(a, b)).astype(dtype)
+            lax.convert_element_type(used - 2 * _bits_set(a, b), dtype)
             for a, b in (q, k, (q[0] ^ k[0], q[1] ^ k[1]))
         )
-        return total + (m_k * s_q * sum_q + m_q * s_k * sum_k + s_q * s_k * sum_qk)
+        terms: Array = m_k * s_q * sum_q + m_q * s_k * sum_k + s_q * s_k * sum_qk
+        return total + terms
 
-    total = lax.fori_loop(0, (d_k + 63) // 64, add, jnp.zeros(lane_k.shape, dtype))
-    return total + d_k.astype(dtype) * m_q * m_k
+    total: Array = lax.fori_loop(0, (d_k + 63) // 64, add, jnp.zeros(lane_k.shape, dtype))
+    mean: Array = d_k.astype(dtype) * m_q * m_k
+    return total + mean
 
 
 def _bits_set(first: Array, second: Array) -> Array:
-    return (lax.population_count(first) + lax.population_count(second)).astype(jnp.int32)
+    both = lax.population_count(first) + lax.population_count(second)
+    return lax.convert_element_type(both, jnp.int32)
 
 
 def _packed_words(
@@ -181,37 +183,43 @@ def draw_vectors(
     tests and for looking.
     """
     recipe, numbers = recipe_of(case)
-    with with_float64(case.dtype):
-        key = jax.jit(block_key)(
-            cell_words(case, seed), *(np.uint32(word) for word in block_words(block))
-        )
-        q, k = jax.jit(partial(_vectors, recipe, case.d_k, rows, keys))(key, numbers)
-        return np.asarray(q), np.asarray(k)
+    index = [np.uint32(word) for word in block_words(block)]
+    key = jax.jit(block_key)(cell_words(case, seed), *index)
+    draw = _sign_vectors if recipe.packed else jax.jit(_vectors, static_argnums=(0, 1, 2, 3))
+    with with_float64("float32" if recipe.packed else case.dtype):
+        q, k = draw(recipe, int(numbers.d_k), rows, keys, key, numbers)
+        return np.asarray(q[:, 0] if keys is not None else q), np.asarray(k)
+
+
+def _sign_vectors(
+    recipe: Recipe, d_k: int, rows: int, keys: int | None, key: Key, numbers: Numbers
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Bits unpacked by NumPy: XLA compiles the same in float64 for minutes."""
+    hashed = jax.jit(random_words, static_argnums=(2, 4))
+    chunks = jnp.arange((d_k + 63) // 64)
+    vectors = []
+    for role, lane in enumerate(_lanes(rows, keys)):
+        words = np.stack(hashed(key, lane[..., None], role, chunks, 2), -1)
+        bits = words[..., None] >> np.arange(32, dtype=np.uint32) & 1
+        flat = bits.reshape(*lane.shape, -1)[..., :d_k].astype(numbers.sigma_q.dtype)
+        vectors.append(1 - 2 * flat)
+    q, k = vectors
+    return numbers.mean_q + numbers.sigma_q * q, numbers.mean_k + numbers.sigma_k * k
 
 
 def _vectors(
     recipe: Recipe, d_k: int, rows: int, keys: int | None, key: Key, numbers: Numbers
 ) -> tuple[Array, Array]:
-    lanes = _lanes(rows, keys)
-    if recipe.packed:
-        q, k = (
-            _signs(key, lane, role, d_k, recipe.float_type)
-            for lane, role in zip(lanes, (_ROLE_Q, _ROLE_K), strict=True)
-        )
-        q, k = numbers.mean_q + numbers.sigma_q * q, numbers.mean_k + numbers.sigma_k * k
-        return (q[:, 0] if keys is not None else q), k
-    lane_q, lane_k = (lane[..., None] for lane in lanes)
+    lane_q, lane_k = (lane[..., None] for lane in _lanes(rows, keys))
     pairs = _pair(recipe, key, numbers, lane_q, lane_k, jnp.arange((d_k + 1) // 2))
     q, k = (jnp.stack(pair, -1).reshape(*pair[0].shape[:-1], -1)[..., :d_k] for pair in pairs)
     if recipe.q.normalised:
-        q = q * (numbers.sigma_q * math.sqrt(d_k) / jnp.linalg.norm(q, axis=-1, keepdims=True))
+        q = _on_sphere(q, numbers.sigma_q)
     if recipe.k.normalised:
-        k = k * (numbers.sigma_k * math.sqrt(d_k) / jnp.linalg.norm(k, axis=-1, keepdims=True))
-    return (q[:, 0] if keys is not None else q), k
+        k = _on_sphere(k, numbers.sigma_k)
+    return q, k
 
 
-def _signs(key: Key, lane: Array, role: int, d_k: int, dtype: Any) -> Array:
-    chunks = jnp.arange((d_k + 63) // 64)
-    words = jnp.stack(random_words(key, lane[..., None], role, chunks, 2), -1)
-    bits = words[..., None] >> jnp.arange(32, dtype=jnp.uint32) & jnp.uint32(1)
-    return 1 - 2 * bits.reshape(*lane.shape, -1)[..., :d_k].astype(dtype)
+def _on_sphere(vectors: Array, sigma: Array) -> Array:
+    norm = jnp.sqrt((vectors * vectors).sum(-1, keepdims=True))
+    return vectors * (sigma * math.sqrt(vectors.shape[-1]) / norm)
