@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from ..stats.counts import BINS, DROPPED_BITS
 from ..stats.moments import Moments
 
 if TYPE_CHECKING:
@@ -130,24 +131,15 @@ def block_moments(sums: np.ndarray, count: int) -> Moments:
     )
 
 
-# A float32's sign, exponent and upper 7 mantissa bits number the bins: 128 to a factor of two.
-_DROPPED_BITS = 16
-HISTOGRAM_BINS = 0x3F80  # up to 1.0 exclusive
-
-
 def bin_counts(x: jax.Array, valid_rows: jax.Array | int) -> jax.Array:
-    """Exact counts of values in [0, 1) in fixed bins of relative width 1/128 or less.
-
-    A value's bin is the upper half of its float32 pattern, so the bins reach down to the smallest
-    positive float32 and no rounding can move their bounds. Values outside join the outermost bin.
-    Counts of blocks add up exactly in any order.
+    """Exact counts of values in [0, 1) in the bins of `stats.counts`; others join the outermost.
 
     Args:
         x: values [rows], float32 or float64.
         valid_rows: how many rows count; may be traced.
 
     Returns:
-        int32 counts [HISTOGRAM_BINS].
+        int32 counts [BINS].
 
     Examples:
         >>> counts = bin_counts(jnp.array([0.0, 0.5, 0.5, 0.25]), 3)
@@ -156,34 +148,6 @@ def bin_counts(x: jax.Array, valid_rows: jax.Array | int) -> jax.Array:
 
     """
     pattern = jax.lax.bitcast_convert_type(x.astype(jnp.float32), jnp.int32)
-    bins = jnp.clip(pattern >> _DROPPED_BITS, 0, HISTOGRAM_BINS - 1)
+    bins = jnp.clip(pattern >> DROPPED_BITS, 0, BINS - 1)
     valid = jnp.arange(x.shape[0]) < valid_rows
-    return jnp.zeros(HISTOGRAM_BINS, jnp.int32).at[bins].add(valid.astype(jnp.int32))
-
-
-def quantile_of_counts(counts: np.ndarray, share: float = 0.5) -> float:
-    """Quantile of what `bin_counts` counted, interpolated within its bin: 0.8 % off at most.
-
-    Args:
-        counts: counts [HISTOGRAM_BINS], of any number of blocks together.
-        share: 0.5 for the median.
-
-    Examples:
-        >>> import numpy as np
-        >>> counts = np.asarray(bin_counts(jnp.array([0.1, 0.2, 0.4]), 3))
-        >>> abs(quantile_of_counts(counts) / 0.2 - 1) < 0.008
-        True
-
-    """
-    import numpy as np
-
-    cumulative = np.cumsum(counts, dtype=np.int64)
-    if cumulative[-1] == 0:
-        raise ValueError("counts must hold at least one value, got none; draw some rows")
-    rank = share * float(cumulative[-1])
-    bin_ = int(np.searchsorted(cumulative, rank, side="left"))
-    before = int(cumulative[bin_ - 1]) if bin_ else 0
-    patterns = np.array([bin_, bin_ + 1], dtype=np.uint32) << _DROPPED_BITS
-    low, high = (float(bound) for bound in patterns.view(np.float32))
-    inside = (rank - before) / max(int(cumulative[bin_]) - before, 1)
-    return low + (high - low) * inside
+    return jnp.zeros(BINS, jnp.int32).at[bins].add(valid.astype(jnp.int32))

@@ -6,8 +6,9 @@ program of its own, so that a quantity's bits do not depend on what else is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial, reduce
+from itertools import product
 from typing import Any
 
 import jax
@@ -18,15 +19,19 @@ from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import NDArray
 
 from ..stats.cells import Cell
+from ..stats.counts import BinCounts
 from ..stats.moments import Moments
+from ..stats.planning import elements_per_draw
+from ..stats.quantities import Measurement
 from .guards import check_blocks
 from .jacobian import jacobian_statistics
 from .keys import block_words
 from .random import box_muller, random_words, to_bits
 from .recipes import Key, Recipe, block_key, cell_words, recipe_of, with_float64
-from .reduce import block_moments, row_moments
+from .reduce import bin_counts, block_moments, row_moments
 from .vectors import draw_logits
 
+COUNTED = "jacobian_frobenius_median"
 SETS = (
     (
         "max_prob",
@@ -39,6 +44,7 @@ SETS = (
     ),
     ("second_prob", "third_prob"),
     ("jacobian_spectral",),
+    (COUNTED,),
 )
 _BLOCK_LOGITS = 2**17  # in one block: large enough to keep the cores busy, small enough for caches
 _MOST_ROWS = 2**15
@@ -77,7 +83,10 @@ def _draw(
 
 
 def _sums(names: tuple[str, ...], logits: Array, factor: Array, blocks: Array) -> Array:
-    """One device's centred sums [1, quantities, 4] of its rows' statistics."""
+    """One device's centred sums [1, statistics, 4] of its rows, or their counts [1, 1, bins]."""
+    if names == (COUNTED,):
+        norms = jacobian_statistics(logits, factor, ("jacobian_frobenius",))
+        return bin_counts(norms["jacobian_frobenius"], blocks[0, 2])[None, None]
     statistics = jacobian_statistics(logits, factor, names)
     sums = row_moments(statistics, blocks[0, 2])
     return jnp.stack([sums[name] for name in names])[None]
@@ -111,13 +120,34 @@ def _compiled_sums(names: tuple[str, ...], mesh: Mesh) -> Any:
     )
 
 
-def measure_rows(
-    cell: Cell, seed: int, devices: Sequence[Any]
-) -> Iterator[tuple[int, dict[tuple[str, float], NDArray[np.float64]]]]:
-    """Blocks in order, some at a time: (draws in them, sums [blocks, 5] by statistic and factor).
+def measure_cell(
+    cell: Cell, seed: int, devices: Sequence[Any], progress: Callable[[int], None]
+) -> dict[tuple[str, float | None], Measurement]:
+    """Moments (for the median, counts) of what was asked for, by statistic and factor."""
+    sums: dict[tuple[str, float], list[NDArray[np.float64]]] = {}
+    counts: dict[tuple[str, float], BinCounts] = {}
+    for table, fetched in _batches(cell, seed, devices):
+        for key, blocks in fetched.items():
+            if key[0] == COUNTED:
+                part = BinCounts(blocks.sum(axis=0, dtype=np.int64))
+                counts[key] = counts[key].merge(part) if key in counts else part
+            else:
+                sums.setdefault(key, []).append(np.column_stack([table[:, 2], blocks]))
+        progress(int(table[:, 2].sum()) * elements_per_draw(cell.case))
+    merged = {key: np.concatenate(blocks) for key, blocks in sums.items()}
+    _guard(cell, merged)
+    moments: dict[tuple[str, float | None], Measurement] = {
+        key: reduce(Moments.merge, (block_moments(block[1:], int(block[0])) for block in blocks))
+        for key, blocks in merged.items()
+        if key[0] in cell.measured
+    }
+    return {**moments, **counts}
 
-    Columns: count, centre, and the sums of d, d^2 and d^3 about the centre.
-    """
+
+def _batches(
+    cell: Cell, seed: int, devices: Sequence[Any]
+) -> Iterator[tuple[NDArray[np.uint32], dict[tuple[str, float], NDArray[Any]]]]:
+    """Blocks in order, some at a time: their table, and sums or counts of each by statistic."""
     case, n_keys = cell.case, cell.case.n_keys
     assert n_keys is not None
     rows = rows_in_block(n_keys)
@@ -125,21 +155,17 @@ def measure_rows(
     mesh = Mesh(np.array(devices), ("device",))
     key = cell_words(case, seed)
     sets = [names for names in SETS if set(names) & set(cell.measured)]
-    steps = STEPS_IN_FLIGHT * len(devices)
+    real: Any = np.float64 if case.dtype == "float64" else np.float32
     with with_float64(case.dtype):
         draw = _compiled_draw(recipe, rows, n_keys, mesh)
-        real: Any = np.float64 if case.dtype == "float64" else np.float32
-        for table in _tables(cell.draws, rows, steps):
+        for table in _tables(cell.draws, rows, STEPS_IN_FLIGHT * len(devices)):
             pending: dict[tuple[tuple[str, ...], float], list[Any]] = {}
             for blocks in _padded(table, len(devices)):
                 logits = draw(key, blocks, numbers)
-                for names in sets:
-                    run = _compiled_sums(names, mesh)
-                    for factor in cell.factors:
-                        sums = run(logits, real(factor), blocks)
-                        pending.setdefault((names, factor), []).append(sums)
-            counts = table[:, 2:].astype(np.float64)
-            yield int(counts.sum()), _fetched(pending, counts)
+                for names, factor in product(sets, cell.factors):
+                    sums = _compiled_sums(names, mesh)(logits, real(factor), blocks)
+                    pending.setdefault((names, factor), []).append(sums)
+            yield table, _fetched(pending, len(table))
 
 
 def _recipe(cell: Cell) -> tuple[Recipe | None, Any]:
@@ -166,32 +192,25 @@ def _padded(table: NDArray[np.uint32], n_devices: int) -> Iterator[NDArray[np.ui
 
 
 def _fetched(
-    pending: dict[tuple[tuple[str, ...], float], list[Any]], counts: NDArray[np.float64]
-) -> dict[tuple[str, float], NDArray[np.float64]]:
+    pending: dict[tuple[tuple[str, ...], float], list[Any]], n_blocks: int
+) -> dict[tuple[str, float], NDArray[Any]]:
     fetched = {}
     for (names, factor), parts in pending.items():
-        sums = np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(counts)]
+        blocks = np.concatenate([np.asarray(part) for part in parts])[:n_blocks]
         for i, name in enumerate(names):
-            fetched[name, factor] = np.concatenate([counts, sums[:, i]], axis=1)
+            fetched[name, factor] = blocks[:, i]
     return fetched
 
 
-def merged(cell: Cell, blocks: dict[tuple[str, float], NDArray[np.float64]]) -> Any:
-    """Moments of what was asked for, after the guards have looked at every statistic."""
+def _guard(cell: Cell, blocks: dict[tuple[str, float], NDArray[np.float64]]) -> None:
+    """Look at the blocks of one statistic of each set: the sets share their draws."""
     assert cell.case.n_keys is not None
-    block = rows_in_block(cell.case.n_keys)
-    for (name, _), sums in blocks.items():
-        if name == "entropy":
-            what = f"{cell.case.canonical()}, {name}"
-            check_blocks(sums[:, [0, 1, 3, 4]], block, lattice=_few_values(cell), what=what)
-    return {
-        (name, factor): reduce(Moments.merge, (block_moments(row[1:], int(row[0])) for row in sums))
-        for (name, factor), sums in blocks.items()
-        if name in cell.measured
-    }
-
-
-def _few_values(cell: Cell) -> bool:
-    """Whether a row takes few values, so that blocks may agree by chance."""
     recipe, _ = _recipe(cell)
-    return recipe is not None and recipe.packed
+    for (name, _), sums in blocks.items():
+        if name in ("entropy", "second_prob", "jacobian_spectral"):
+            check_blocks(
+                sums[:, [0, 1, 3, 4]],
+                rows_in_block(cell.case.n_keys),
+                lattice=recipe is not None and recipe.packed,
+                what=f"{cell.case.canonical()}, {name}",
+            )

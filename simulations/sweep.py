@@ -15,11 +15,12 @@ import numpy as np
 from ..stats.cells import Cell
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
+from ..stats.quantities import Measurement
 from . import logits, rows
 from .elements import sampler_of
 from .guards import check_blocks
 
-Measured = dict[tuple[str, float | None], Moments]
+Measured = dict[tuple[str, float | None], Measurement]
 Progress = Callable[[int], None]
 
 BATCH_ELEMENTS = 2e8  # random elements between two looks at progress: about a second on two cores
@@ -33,7 +34,7 @@ def measure(
     The factor is None for logit moments, which scale exactly afterwards.
     """
     if cell.case.n_keys is not None:
-        return _measure_rows(cell, seed, devices, progress)
+        return rows.measure_cell(cell, seed, devices, progress)
     parts = []
     for first, n_blocks, last in batches(cell, logits.BLOCK):
         parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))
@@ -50,15 +51,6 @@ def measure(
         (name, None): reduce(Moments.merge, (block[name] for block in moments))
         for name in ("logit", "abs_logit")
     }
-
-
-def _measure_rows(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) -> Measured:
-    parts: dict[tuple[str, float], list[Any]] = {}
-    for draws, blocks in rows.measure_rows(cell, seed, devices):
-        for key, sums in blocks.items():
-            parts.setdefault(key, []).append(sums)
-        progress(draws * elements_per_draw(cell.case))
-    return rows.merged(cell, {key: np.concatenate(sums) for key, sums in parts.items()})
 
 
 def batches(cell: Cell, block: int) -> Iterator[tuple[int, int, int]]:

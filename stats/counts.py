@@ -46,7 +46,9 @@ class BinCounts:
 
     def quantile(self, share: float) -> float:
         """Value below which `share` of the sample lies, interpolated within its bin."""
-        cumulative = np.cumsum(self.bins)
+        cumulative = np.cumsum(self.bins, dtype=np.int64)
+        if cumulative[-1] == 0:
+            raise ValueError("counts must hold at least one value, got none; draw some rows")
         rank = share * float(cumulative[-1])
         bin_ = int(np.searchsorted(cumulative, rank, side="left"))
         before = float(cumulative[bin_ - 1]) if bin_ else 0.0

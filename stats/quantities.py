@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from .checks import InputError, choice, no_duplicates
+from .counts import BinCounts
 from .moments import Moments
 
 Group = Literal["logits", "softmax", "jacobian"]
+Measurement = Moments | BinCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,15 @@ class Estimate:
 class Quantity:
     """A smooth function of means over independent replicates.
 
-    `measured` names the variable whose Moments it is estimated from; `test` the pivot that
-    decides; quantities of one `deviation` (variance and std) are one test.
+    `measured` names the variable whose Moments (for a median, counts) it is estimated from;
+    `test` the pivot that decides; quantities of one `deviation` (variance and std) are one test.
     """
 
     group: Group
     measured: str
     symbol: str
     meaning: str
-    estimate: Callable[[Moments], Estimate]
+    estimate: Callable[[Any], Estimate]
     test: Literal["normal", "chi-square", "share"] = "normal"
     deviation: str = ""
     moment_order: int = 1
@@ -52,6 +54,10 @@ class Quantity:
 
 def _mean(m: Moments) -> Estimate:
     return Estimate(m.count, m.mean, math.sqrt(m.central(2)))
+
+
+def _median(counts: BinCounts) -> Estimate:
+    return Estimate(counts.count, *counts.median())
 
 
 def _share(m: Moments) -> Estimate:
@@ -143,6 +149,10 @@ QUANTITIES: dict[str, Quantity] = {
     ),
     "jacobian_frobenius": _row(
         "jacobian", "jacobian_frobenius", "E |J|_F", "Frobenius norm of J"
+    ),
+    "jacobian_frobenius_median": Quantity(
+        "jacobian", "jacobian_frobenius_median", "med |J|_F", "median Frobenius norm of J",
+        _median, deviation="jacobian_frobenius_median",
     ),
     "jacobian_spectral": _row(
         "jacobian", "jacobian_spectral", "E |J|_2", "spectral norm of J"

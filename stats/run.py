@@ -13,9 +13,10 @@ from .decision import Row, decide
 from .moments import Moments
 from .planning import Rates, predicted_seconds, shown_duration
 from .predict import check_verdict_possible, predict
-from .quantities import QUANTITIES, Estimate
+from .quantities import QUANTITIES, Estimate, Measurement
 from .request import CaseOptions, DecisionOptions, requested_rows
 
+Measured = Mapping[tuple[str, float | None], Measurement]
 LONGEST_SECONDS = 30 * 86400.0
 
 
@@ -58,7 +59,9 @@ class Run:
         """Time the draws will take on two ordinary cores."""
         return predicted_seconds(self.elements)
 
-    def decided(self, measured: Sequence[Mapping[tuple[str, float | None], Moments]]) -> list[Row]:
+    def decided(
+        self, measured: Sequence[Mapping[tuple[str, float | None], Measurement]]
+    ) -> list[Row]:
         """The rows with their estimates and verdicts; `measured` is in the order of the cells."""
         of_cell = {c.case: (c, m) for c, m in zip(self.cells, measured, strict=True)}
         rows = []
@@ -73,10 +76,12 @@ def _row(case: Case, quantity: str) -> Row:
     return Row(case, quantity, predict(case, quantity))
 
 
-def estimate_of(row: Row, moments: Mapping[tuple[str, float | None], Moments]) -> Estimate:
+def estimate_of(row: Row, moments: Measured) -> Estimate:
     """A row's estimate from its cell's Moments; logit moments are scaled exactly."""
     quantity = QUANTITIES[row.quantity]
     factor = scale_factor(row.case)
     if quantity.group == "logits":
-        return quantity.estimate(moments[quantity.measured, None].scaled(factor))
+        unscaled = moments[quantity.measured, None]
+        assert isinstance(unscaled, Moments)
+        return quantity.estimate(unscaled.scaled(factor))
     return quantity.estimate(moments[quantity.measured, factor])

@@ -14,15 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verify_variance.simulations.jacobian import JACOBIAN_STATISTICS, jacobian_statistics
 from verify_variance.simulations.reduce import (
-    HISTOGRAM_BINS,
     bin_counts,
     block_moments,
-    quantile_of_counts,
     row_moments,
     tree_max,
     tree_sum,
 )
 from verify_variance.simulations.softmax import ROW_STATISTICS
+from verify_variance.stats.counts import BINS, BinCounts
 from verify_variance.stats.moments import Moments
 
 EPS = float(np.finfo(np.float32).eps) / 2  # one rounding
@@ -89,7 +88,7 @@ def test_a_median_from_counts_is_within_a_bin_of_the_sorted_one(values):
     padded[: len(values)] = values
     counts = np.asarray(jitted_counts(jnp.asarray(padded), len(values)))
     assert counts.sum() == len(values)
-    estimate = quantile_of_counts(counts)
+    estimate = BinCounts(counts).quantile(0.5)
     low, high = sorted(values)[(len(values) - 1) // 2], sorted(values)[len(values) // 2]
     tiny = float(np.finfo(np.float32).tiny)
     assert low / (1 + 1 / 128) - tiny <= estimate <= high * (1 + 1 / 128) + tiny
@@ -100,12 +99,12 @@ def test_counts_of_blocks_add_up_and_outliers_join_the_outermost_bins():
     blocks = [np.asarray(jitted_counts(jnp.asarray(x[i::4]), 1000)) for i in range(4)]
     whole = np.asarray(jitted_counts(jnp.asarray(x), 4000))
     np.testing.assert_array_equal(sum(blocks), whole)
-    assert quantile_of_counts(whole) == pytest.approx(np.median(x), rel=0.01)
-    assert quantile_of_counts(whole, 0.9) == pytest.approx(np.quantile(x, 0.9), rel=0.01)
+    assert BinCounts(whole).quantile(0.5) == pytest.approx(np.median(x), rel=0.01)
+    assert BinCounts(whole).quantile(0.9) == pytest.approx(np.quantile(x, 0.9), rel=0.01)
     edge = np.asarray(jitted_counts(jnp.array([0.0, 1.0, 2.0]), 3))
-    assert (edge[0], edge[HISTOGRAM_BINS - 1]) == (1, 2)
+    assert (edge[0], edge[BINS - 1]) == (1, 2)
     with pytest.raises(ValueError, match="counts must hold at least one value"):
-        quantile_of_counts(np.zeros(HISTOGRAM_BINS, np.int32))
+        BinCounts(np.zeros(BINS, np.int32)).quantile(0.5)
 
 
 def digest_of_all_statistics():
