@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from ..stats.conventions import SCALES
 from ..stats.elements import ELEMENTS
 from ..stats.quantities import QUANTITIES
-from .table import TABULATE_FORMATS
+from .table import WIDTH, tabulated
 
 _HEADERS = ("kind", "name", "formula", "needs", "source")
 
@@ -51,13 +53,11 @@ def catalogue(form: str = "plain") -> str:
         return text.rstrip("\n")
     if form == "plain":
         return "\n\n".join(_block(kind, listed) for kind in ("elements", "scale", "quantity"))
-    from tabulate import tabulate
+    return tabulated([list(e.values()) for e in listed], _HEADERS, form, [True] * len(_HEADERS))
 
-    cells = [
-        [text.replace("|", "\\|") if form == "pipe" else text for text in e.values()]
-        for e in listed
-    ]
-    return tabulate(cells, headers=_HEADERS, tablefmt=TABULATE_FORMATS[form], disable_numparse=True)
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH - 27, break_long_words=False, break_on_hyphens=False)
 
 
 def _block(kind: str, listed: list[dict[str, str]]) -> str:
@@ -65,7 +65,8 @@ def _block(kind: str, listed: list[dict[str, str]]) -> str:
     lines = [f"{kind}"]
     for entry in listed:
         if entry["kind"] == kind:
-            lines.append(f"  {entry['name']:<24} {entry['formula']}")
-            rest = [f"needs {entry['needs']}" if entry["needs"] else "", entry["source"]]
-            lines.append(f"  {'':<24} {'; '.join(filter(None, rest))}")
+            needs = f"needs {entry['needs']}; " if entry["needs"] else ""
+            said = [*_lines(entry["formula"]), *_lines(needs + entry["source"])]
+            names = [entry["name"], *[""] * (len(said) - 1)]
+            lines += [f"  {name:<24} {line}" for name, line in zip(names, said, strict=True)]
     return "\n".join(lines)

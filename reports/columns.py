@@ -23,7 +23,7 @@ Layout = tuple[list[Column], list[Column]]
 
 
 def layouts(record: Record) -> list[Layout]:
-    """Columns of the case and of the result: the fullest layout first, then a narrower one."""
+    """Columns of the case and of the result: the fullest layout first, then narrower ones."""
     case = _case_columns(record["rows"])
     if record["command"] in ("predict", "plan"):
         return [(case, _PREDICTED if record["command"] == "predict" else _PLANNED)]
@@ -33,11 +33,12 @@ def layouts(record: Record) -> list[Layout]:
     def gap(row: Record) -> str:
         return percent(row["gap"], row["detectable"] and row["detectable"] / thresholds)
 
-    general = (case, [_DRAWS, *_GENERAL, Column("gap %", gap), *_JUDGED])
+    results = [_DRAWS, *_GENERAL, Column("gap %", gap), *_JUDGED]
+    general = [(case, results), (case, [c for c in results if c.header != "kind"])]
     if any(row["quantity"] != "variance" for row in record["rows"]):
-        return [general]
+        return general
     unnamed = [column for column in case if column.header != "quantity"]
-    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", gap), *_JUDGED]), general]
+    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", gap), *_JUDGED]), *general]
 
 
 def _case_columns(rows: Sequence[Record]) -> list[Column]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+_MOST_DIGITS = 12  # more would be rounding, not measurement
+
 
 def with_error(value: float | None, error: float | None) -> str:
     """A value with its standard error in the last digits.
@@ -23,6 +25,8 @@ def with_error(value: float | None, error: float | None) -> str:
         return plain(value)
     place = last_place(error)
     size = max(_exponent(abs(value)) if value else place, place)
+    if size - place > _MOST_DIGITS:
+        return plain(value, _MOST_DIGITS)
     if -5 <= size <= 6 and place <= 0:
         return f"{_unsigned_zero(f'{value:.{-place}f}')}({_units(error, place)})"
     shown, exponent = f"{value:.{size - place}e}".split("e")

@@ -108,7 +108,7 @@ def tabulated(
     escape = _no_pipe if form == "pipe" else str
     return tabulate(
         [[escape(cell) for cell in row] for row in cells],
-        headers=headers,
+        headers=[escape(header) for header in headers],
         tablefmt=TABULATE_FORMATS[form],
         disable_numparse=True,
         colalign=["left" if text else "right" for text in texts],
