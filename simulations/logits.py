@@ -80,8 +80,8 @@ def _measure_blocks(
         row = _measure_block(recipe, lanes, cell, blocks[i], numbers)
         return out.at[i].set(row)
 
-    out = jnp.zeros((blocks.shape[0], COLUMNS), recipe.float_type)
-    out = lax.fori_loop(0, n_blocks[0], measure, out)
+    empty = jnp.zeros((blocks.shape[0], COLUMNS), recipe.float_type)
+    out: Array = lax.fori_loop(0, n_blocks[0], measure, empty)
     return out
 
 

@@ -109,8 +109,9 @@ def negative_log(u: Array) -> Array:
     bits = lax.bitcast_convert_type(u, jnp.int32)
     exponent = (bits - jnp.int32(_SQRT_HALF_BITS)) >> 23
     f = lax.bitcast_convert_type(bits - (exponent << 23), jnp.float32) - jnp.float32(1)
-    whole: Array = exponent.astype(jnp.float32) * jnp.float32(-math.log(2))
-    return whole + f * polynomial(f, _LOG)
+    whole = exponent.astype(jnp.float32) * jnp.float32(-math.log(2))
+    value: Array = whole + f * polynomial(f, _LOG)
+    return value
 
 
 # sin(pi s / 2) / s and cos(pi s / 2) in s^2 on [0, 1], errors 5e-9 relative and 2e-10 absolute
