@@ -48,6 +48,7 @@ def _shown(default: object) -> str | None:
 app = App(
     name="verify-variance",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help="Does the attention logit vary as theory says? Simulate, derive, decide with stated error "
     "rates. Exit code: 0 match, 1 mismatch, 2 usage or input error, 3 undecided.",
     default_parameter=Parameter(
