@@ -7,6 +7,7 @@ import platform as python_platform
 import secrets
 import time
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,12 @@ def cache_folder() -> Path:
 def provenance(devices: list[Any]) -> dict[str, object]:
     """Versions and devices of this process, for the record."""
     import jax
-    import jaxlib
     import numpy
 
     return {
         "prng": "threefry2x32",
         "jax": jax.__version__,
-        "jaxlib": jaxlib.__version__,
+        "jaxlib": version("jaxlib"),
         "numpy": numpy.__version__,
         "python": python_platform.python_version(),
         "platform": devices[0].platform,

@@ -56,9 +56,9 @@ def throughput(devices: list[object]) -> float:
     from .logits import BLOCK, measure_pairs
 
     case, blocks = Case(d_k=64), 4
-    measure_pairs(case, 0, 0, blocks, devices=devices)  # type: ignore[arg-type]
+    measure_pairs(case, 0, 0, blocks, devices=devices)
     start = time.perf_counter()
-    measure_pairs(case, 1, 0, blocks, devices=devices)  # type: ignore[arg-type]
+    measure_pairs(case, 1, 0, blocks, devices=devices)
     return blocks * BLOCK * 128 / (time.perf_counter() - start) / 1e6
 
 

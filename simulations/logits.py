@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from ..stats.cases import Case
@@ -32,6 +32,7 @@ from .recipes import (
     with_float64,
 )
 from .reduce import tree_sum
+from .sharding import device_mesh, on_each_device
 from .vectors import draw_logits
 
 BLOCK = 65536  # replicates in a block
@@ -87,20 +88,8 @@ def _measure_blocks(
 
 @lru_cache(maxsize=64)
 def _compiled(recipe: Recipe, lanes: int, mesh: Mesh) -> Any:
-    shared, split = PartitionSpec(), PartitionSpec("device")
-    program = jax.shard_map(
-        partial(_measure_blocks, recipe, lanes),
-        mesh=mesh,
-        in_specs=(shared, split, split, shared),
-        out_specs=split,
-        check_vma=False,  # or every total that a loop starts from needs a cast of its own
-    )
-    return jax.jit(program)
-
-
-def device_mesh(devices: Sequence[jax.Device]) -> Mesh:
-    """All devices in a line, over which blocks are shared out."""
-    return Mesh(np.array(devices), ("device",))
+    program = partial(_measure_blocks, recipe, lanes)
+    return on_each_device(program, mesh, split=(False, True, True, False))
 
 
 def measure_pairs(

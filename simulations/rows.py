@@ -11,11 +11,10 @@ from functools import lru_cache, partial, reduce
 from itertools import product
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from ..stats.cells import Cell
@@ -29,6 +28,7 @@ from .keys import block_words
 from .random import box_muller, random_words, to_bits
 from .recipes import Key, Recipe, block_key, cell_words, recipe_of, with_float64
 from .reduce import bin_counts, block_moments, row_moments
+from .sharding import device_mesh, on_each_device
 from .vectors import draw_logits
 
 COUNTED = "jacobian_frobenius_median"
@@ -94,30 +94,12 @@ def _sums(names: tuple[str, ...], logits: Array, factor: Array, blocks: Array) -
 
 @lru_cache(maxsize=64)
 def _compiled_draw(recipe: Recipe | None, rows: int, n_keys: int, mesh: Mesh) -> Any:
-    shared, split = PartitionSpec(), PartitionSpec("device")
-    return jax.jit(
-        jax.shard_map(
-            partial(_draw, recipe, rows, n_keys),
-            mesh=mesh,
-            in_specs=(shared, split, shared),
-            out_specs=split,
-            check_vma=False,  # as in logits.py
-        )
-    )
+    return on_each_device(partial(_draw, recipe, rows, n_keys), mesh, split=(False, True, False))
 
 
 @lru_cache(maxsize=64)
 def _compiled_sums(names: tuple[str, ...], mesh: Mesh) -> Any:
-    shared, split = PartitionSpec(), PartitionSpec("device")
-    return jax.jit(
-        jax.shard_map(
-            partial(_sums, names),
-            mesh=mesh,
-            in_specs=(split, shared, split),
-            out_specs=split,
-            check_vma=False,
-        )
-    )
+    return on_each_device(partial(_sums, names), mesh, split=(True, False, True))
 
 
 def measure_cell(
@@ -136,12 +118,14 @@ def measure_cell(
         progress(int(table[:, 2].sum()) * elements_per_draw(cell.case))
     merged = {key: np.concatenate(blocks) for key, blocks in sums.items()}
     _guard(cell, merged)
-    moments: dict[tuple[str, float | None], Measurement] = {
+    measured: dict[tuple[str, float | None], Measurement] = {
         key: reduce(Moments.merge, (block_moments(block[1:], int(block[0])) for block in blocks))
         for key, blocks in merged.items()
         if key[0] in cell.measured
     }
-    return {**moments, **counts}
+    for key, found in counts.items():
+        measured[key] = found
+    return measured
 
 
 def _batches(
@@ -152,7 +136,7 @@ def _batches(
     assert n_keys is not None
     rows = rows_in_block(n_keys)
     recipe, numbers = _recipe(cell)
-    mesh = Mesh(np.array(devices), ("device",))
+    mesh = device_mesh(devices)
     key = cell_words(case, seed)
     sets = [names for names in SETS if set(names) & set(cell.measured)]
     real: Any = np.float64 if case.dtype == "float64" else np.float32
