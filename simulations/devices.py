@@ -7,7 +7,6 @@ import platform as python_platform
 import secrets
 import time
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +60,12 @@ def provenance(devices: list[Any]) -> dict[str, object]:
     """Versions and devices of this process, for the record."""
     import jax
     import numpy
+    from jaxlib.version import __version__ as jaxlib_version
 
     return {
         "prng": "threefry2x32",
         "jax": jax.__version__,
-        "jaxlib": version("jaxlib"),
+        "jaxlib": jaxlib_version,
         "numpy": numpy.__version__,
         "python": python_platform.python_version(),
         "platform": devices[0].platform,

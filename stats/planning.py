@@ -15,10 +15,11 @@ from scipy.special import ndtri
 
 from .cases import Case, Reference
 from .checks import InputError, count, fraction, non_negative, positive
+from .layers import layer_of
 from .quantities import QUANTITIES
 
-MAX_ELEMENTS = 2e10  # per cell: about two minutes on two cores; fixed, so that runs agree anywhere
-ELEMENTS_PER_SECOND = 2e8  # normals on two ordinary cores; for time estimates only
+MAX_ELEMENTS = 2e10  # per cell: under a minute on two cores; fixed, so that runs agree anywhere
+ELEMENTS_PER_SECOND = 5e8  # normals on two ordinary cores; for time estimates only
 LEAST_ROWS = 10_000  # below it the law of a row statistic's mean is not trusted at 1e-6
 UNKNOWN_SPREAD_DRAWS = 100_000  # asked for where no exact replicate_sd says what is needed
 NUMERIC_FLOOR = 1e-6  # relative error of float32 products summed in blocks, with a margin of 10
@@ -173,8 +174,16 @@ def _rounded(value: float) -> float:
 
 
 def elements_per_draw(case: Case) -> int:
-    """Random elements behind one replicate: one query and its keys, of d_k elements each."""
+    """Random elements behind one replicate: one query and its keys, of d_k elements each.
+
+    With weights, the tokens of d_model elements each, and the fresh weights.
+    """
     keys = case.n_keys or 1
+    if case.weights is not None:
+        layer = layer_of(case)
+        fresh = (case.ensemble == "weights") * layer.d_k * (1 if layer.tied else 2)
+        tokens = 1 if case.pair == "diagonal" else 1 + keys
+        return layer.d_model * (fresh + tokens)
     return keys if case.d_k is None else case.d_k * (1 + keys)
 
 
