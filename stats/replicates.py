@@ -65,7 +65,8 @@ def _matrix_sd(values: NDArray[np.float64], quantity: str, pooled: Estimate) -> 
     if spread == 0:
         return 0.0
     z = (values - mean) / spread
-    third, fourth = float((z**3).mean()), float((z**4).mean())
+    square = z * z
+    third, fourth = float((square * z).mean()), float((square * square).mean())
     known = {"mean_abs": "mean"}.get(quantity, quantity)
     polynomial = np.polynomial.Polynomial(influence(known, third, fourth))
     within = polynomial(z).mean(axis=(1, 2))
@@ -88,7 +89,7 @@ def _of_matrices(row: Row, shape: tuple[int, ...]) -> Reference:
     """
     reference, case = row.reference, row.case
     m, n = shape
-    centred = case.mean_q == case.mean_k == case.correlation == 0
+    centred = case.mean_q == case.mean_k == case.correlation == 0 and case.weights is None
     iid = "sphere" not in (case.elements_q, case.elements_k)
     size = math.sqrt(m * n)
     sd = None
