@@ -28,9 +28,10 @@ class Result:
     record: Record
 
     @property
-    def verdict(self) -> str:
-        """`match`, `mismatch`, `undecided` or `measured`."""
-        return str(self.record["verdict"])
+    def verdict(self) -> str | None:
+        """`match`, `mismatch`, `undecided` or `measured`; None where nothing was measured."""
+        verdict: str | None = self.record["verdict"]
+        return verdict
 
     @property
     def exit_code(self) -> int:

@@ -26,13 +26,7 @@ def render(record: Record, form: str) -> str:
     if form == "plain":
         return _plain(record)
     case, results = layouts(record)[0]
-    columns = [*case, *results]
-    return tabulated(
-        [[column.cell(row) for column in columns] for row in record["rows"]],
-        [column.header for column in columns],
-        form,
-        [column.text for column in columns],
-    )
+    return _table(record["rows"], [*case, *results], form)
 
 
 def _plain(record: Record) -> str:
@@ -59,20 +53,20 @@ def _blocks(rows: Sequence[Record], moved: Sequence[Column], columns: Sequence[C
     blocks: dict[tuple[str, ...], list[Record]] = {}
     for row in rows:
         blocks.setdefault(tuple(column.cell(row) for column in moved), []).append(row)
-    header = [column.header for column in columns]
     return "\n\n".join(
-        "\n".join(
-            [
-                *_heading(moved, cells, block[0]),
-                tabulated(
-                    [[column.cell(row) for column in columns] for row in block],
-                    header,
-                    "plain",
-                    [column.text for column in columns],
-                ),
-            ]
-        )
+        "\n".join([*_heading(moved, cells, block[0]), _table(block, columns, "plain")])
         for cells, block in blocks.items()
+    )
+
+
+def _table(rows: Sequence[Record], columns: Sequence[Column], form: str) -> str:
+    """Rows as a table, without the columns that say nothing of any of them."""
+    said = [column for column in columns if any(column.cell(row) for row in rows)]
+    return tabulated(
+        [[column.cell(row) for column in said] for row in rows],
+        [column.header for column in said],
+        form,
+        [column.text for column in said],
     )
 
 

@@ -142,12 +142,12 @@ def _grouped(
 
 def _where(rows: list[Record]) -> str:
     """A quantity and the values of d_k and n_keys that rows of it have."""
-    said = [f"{rows[0]['quantity']} at"]
+    said = []
     for name in ("d_k", "n_keys"):
         values = dict.fromkeys(str(row[name]) for row in rows if row[name] is not None)
         if values:
             said.append(f"{name} = {', '.join(values)}")
-    return " ".join(said) if len(said) > 1 else rows[0]["quantity"]
+    return " at ".join(filter(None, [rows[0]["quantity"], "; ".join(said)]))
 
 
 def _mismatch(row: Record) -> str:
@@ -170,6 +170,8 @@ def _way_out(record: Record, rows: list[Record]) -> str:
     if not known:
         return "give more draws"
     needed = max(row["draws"] * (row["detectable"] / wanted) ** 2 for row in known)
+    if all(row["tolerance"] < wanted for row in known):
+        return f"these draws see gaps below {wanted:g}: --tolerance {wanted:g} would do"
     if all(row["detectable"] <= wanted * (1 + 1e-9) for row in known):
         needed = 4 * max(row["draws"] for row in known)
         return f"{_draws(record, needed)} halve the error, or allow more than {wanted:g}"

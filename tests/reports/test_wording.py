@@ -64,6 +64,13 @@ def test_a_gap_between_match_and_mismatch_has_a_way_out(measured):
     )
 
 
+def test_a_row_judged_below_the_usual_tolerance_is_offered_it(measured):
+    result = measured(CaseOptions(dk=("64",)), draws=10**7, factor=1.02)
+    result.record["rows"][0] |= {"verdict": "undecided"}
+    said = "variance at d_k = 64: undecided; these draws see gaps below 0.01: --tolerance 0.01"
+    assert said in result.words().replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("factor", "cause"),
     [
