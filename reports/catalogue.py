@@ -7,6 +7,8 @@ import textwrap
 from ..stats.conventions import SCALES
 from ..stats.elements import ELEMENTS
 from ..stats.quantities import QUANTITIES
+from ..stats.tokens import TOKENS
+from ..stats.weights import TIED, WEIGHTS
 from .table import WIDTH, tabulated
 
 _HEADERS = ("kind", "name", "formula", "needs", "source")
@@ -17,6 +19,13 @@ def entries() -> list[dict[str, str]]:
     rows = [
         ("elements", _spelled(name, law.symbol), law.formula, law.needs, law.source)
         for name, law in ELEMENTS.items()
+    ]
+    rows += [
+        ("weights", _spelled(name, law.symbol), law.formula, ", ".join(law.needs), law.source)
+        for name, law in (WEIGHTS | {"tied": TIED}).items()
+    ]
+    rows += [
+        ("tokens", name, formula, "d_model", source) for name, (formula, source) in TOKENS.items()
     ]
     rows += [
         (
@@ -52,7 +61,9 @@ def catalogue(form: str = "plain") -> str:
         text: str = pd.DataFrame(listed).to_csv(sep="," if form == "csv" else "\t", index=False)
         return text.rstrip("\n")
     if form == "plain":
-        return "\n\n".join(_block(kind, listed) for kind in ("elements", "scale", "quantity"))
+        return "\n\n".join(
+            _block(kind, listed) for kind in dict.fromkeys(entry["kind"] for entry in listed)
+        )
     return tabulated([list(e.values()) for e in listed], _HEADERS, form, [True] * len(_HEADERS))
 
 

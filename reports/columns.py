@@ -84,6 +84,8 @@ def _hundred(share: float | None) -> str:
 _CASE = [
     Column("quantity", _field("quantity"), text=True),
     Column("elements", _field("elements"), text=True),
+    Column("weights", _field("weights"), text=True),
+    Column("ensemble", lambda row: row["ensemble"] if row["weights"] else "", text=True),
     Column("dtype", _field("dtype"), text=True),
     Column("parameters", _parameters, text=True),
     Column("keys", _field("n_keys")),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..stats.cases import Case
 from ..stats.checks import count
 from ..stats.decision import Row, distinct_tests, overall
 from ..stats.planning import Rates
@@ -126,9 +127,9 @@ def _row(row: Row, predicted: bool) -> Record:
         "quantity": row.quantity,
         "d_k": case.d_k,
         "n_keys": case.n_keys,
-        "elements": case.elements if case.d_k is not None else None,
-        "weights": None,
-        "ensemble": "fresh logits" if case.d_k is None else "fresh q, k",
+        "elements": case.elements if _has_vectors(case) else None,
+        "weights": case.weights,
+        "ensemble": _ensemble(case),
         "scale": case.scale,
         "transform": None,
         "dtype": case.dtype,
@@ -153,6 +154,18 @@ def _row(row: Row, predicted: bool) -> Record:
     if predicted:
         shown["replicate_sd"] = reference.replicate_sd
     return {name: _plain(value) for name, value in shown.items()}
+
+
+def _has_vectors(case: Case) -> bool:
+    """Whether q and k have element laws of their own."""
+    return case.d_k is not None and case.weights is None
+
+
+def _ensemble(case: Case) -> str:
+    """What is drawn anew in every replicate."""
+    if case.weights is not None:
+        return f"fresh {case.ensemble}"
+    return "fresh logits" if case.d_k is None else "fresh q, k"
 
 
 def _plain(value: Any) -> Any:

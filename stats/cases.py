@@ -19,6 +19,11 @@ class Case:
     query with that many keys, without it one q, k pair. With `logit_std` the logits of a row are
     independent normals of that standard deviation and `d_k` is None.
 
+    With `weights`, a name of `stats.weights.WEIGHTS`, q = W_Q x and k = W_K y come out of tokens of
+    `d_model` elements, and a replicate is one draw of the weights with its tokens (`ensemble`
+    weights) or one draw of tokens through one drawn pair of weights (`ensemble` tokens). `pair`
+    says whether y is another token than x (off-diagonal) or x itself (diagonal).
+
     Examples:
         >>> case = Case(d_k=64, scale="sqrt-dk")
         >>> case.cell().scale, case.parameters()
@@ -38,6 +43,12 @@ class Case:
     logit_std: float | None = None
     scale: str = "none"
     dtype: str = "float32"
+    weights: str | None = None
+    d_model: int | None = None
+    heads: int | None = None
+    tokens: str = "layernorm"
+    pair: str = "off-diagonal"
+    ensemble: str = "weights"
 
     def cell(self) -> Case:
         """Everything that is drawn: the case without its scale."""
@@ -51,7 +62,11 @@ class Case:
     def parameters(self) -> dict[str, object]:
         """Fields away from their default that have no column of their own in a record's row."""
         own_column = {"d_k", "n_keys", "elements_q", "elements_k", "scale", "dtype"}
-        return {name: value for name, value in _changed(self).items() if name not in own_column}
+        own_column |= {"weights", "ensemble"}
+        shown = {name: value for name, value in _changed(self).items() if name not in own_column}
+        if self.weights is not None:
+            shown |= {"tokens": self.tokens, "pair": self.pair}
+        return shown
 
     @property
     def elements(self) -> str:

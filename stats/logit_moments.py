@@ -23,7 +23,8 @@ class LogitMoments:
     """Mean, standard deviation and standardised moments of the logit before its scale.
 
     `standardised[r]` is `E ((x - mean) / std)^r` for r = 0 ... 12; where the elements' moments
-    do not exist it is inf (even r) or nan (odd r).
+    do not exist it is inf (even r) or nan (odd r). It ends sooner where moments exist but are not
+    known (see `weight_moments`).
     """
 
     mean: float
@@ -43,6 +44,10 @@ def logit_moments(case: Case) -> LogitMoments:
         (8.0, 0.09375)
 
     """
+    if case.weights is not None:
+        from .weight_moments import weight_logit_moments
+
+        return weight_logit_moments(case)
     if case.logit_std is not None:
         normal = tuple(ELEMENTS["normal"].moment(r, None) for r in range(ORDER + 1))
         return LogitMoments(0.0, case.logit_std, normal)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .cases import Case, Reference
 from .checks import InputError, choice
 from .elements import finite_moments_below
 from .logit_moments import LogitMoments, logit_moments
 from .mean_absolute import absolute_logit
+
+if TYPE_CHECKING:
+    from .fixed_weights import Matrices
 
 # order r of the moment that a quantity is a function of; a verdict needs the 4r-th of the elements
 _ORDERS = {"variance": 2, "std": 2, "mean": 1, "skewness": 3, "kurtosis": 4, "mean_abs": 1}
@@ -26,12 +30,15 @@ _FORMULAS = {
 }
 
 
-def logit_reference(case: Case, quantity: str, factor: float = 1.0) -> Reference:
+def logit_reference(
+    case: Case, quantity: str, factor: float = 1.0, matrices: Matrices | None = None
+) -> Reference:
     """The exact value of a quantity of `factor * sum_i q_i k_i`, with its replicate_sd and skew.
 
     Quantities: variance, std, mean, skewness, kurtosis (excess) and mean_abs. The unit is the
     value, but the std for the mean, twice the value for the variance, and 1 for skewness and
-    kurtosis. Where the elements lack the moments, replicate_sd or replicate_skew is None.
+    kurtosis. Where the elements lack the moments, replicate_sd or replicate_skew is None. The
+    ensemble of fixed weights takes its W_Q and W_K, both [d_k, d_model].
 
     Raises InputError for an unknown quantity, for elements that cannot be drawn, and where the
     value itself does not exist (skewness and kurtosis of heavy-tailed elements).
@@ -43,11 +50,18 @@ def logit_reference(case: Case, quantity: str, factor: float = 1.0) -> Reference
 
     """
     choice("quantity", quantity, _ORDERS)
-    moments = logit_moments(case)
+    if matrices is None:
+        moments = logit_moments(case)
+    else:
+        from .fixed_weights import fixed_logit_moments
+
+        moments = fixed_logit_moments(case, matrices)
     if quantity == "mean_abs":
         return _mean_abs_reference(case, moments, factor)
     std = moments.std * abs(factor)
-    third, fourth = moments.standardised[3:5]
+    if len(moments.standardised) <= _ORDERS[quantity]:
+        return Reference(None, 1.0, None, None, "none", "", "the moment is not known exactly")
+    third, fourth = (*moments.standardised[3:5], math.nan, math.nan)[:2]
     value, scale, unit = {
         "mean": (moments.mean * factor, std, std),
         "variance": (std**2, std**2, 2 * std**2),
@@ -169,6 +183,10 @@ def _testable(case: Case) -> str:
 def _wording(case: Case, quantity: str) -> tuple[str, str]:
     """Assumptions and formula in words."""
     formula = _FORMULAS.get(quantity, "")
+    if case.weights is not None:
+        from .layers import described
+
+        return described(case, quantity)
     if case.logit_std is not None:
         return "iid normal logits", f"{quantity} of N(0, logit_std^2)"
     if "sphere" in (case.elements_q, case.elements_k):

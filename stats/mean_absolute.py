@@ -37,6 +37,10 @@ def absolute_logit(case: Case) -> AbsoluteLogit:
         6.3581922399
 
     """
+    if case.weights is not None:
+        from .weight_moments import weight_absolute_logit
+
+        return weight_absolute_logit(case)
     if case.logit_std is not None:
         return _NORMAL.times(case.logit_std)
     assert case.d_k is not None

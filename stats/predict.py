@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .cases import Case, Reference
 from .checks import InputError, choice
 from .conventions import scale_factor
 from .quantities import QUANTITIES
 
+if TYPE_CHECKING:
+    from .fixed_weights import Matrices
 
-def predict(case: Case, quantity: str) -> Reference:
+
+def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Reference:
     """The exact reference of a quantity: value, unit, replicate_sd, kind and formula.
+
+    Logit moments over fresh tokens through fixed weights need these: W_Q and W_K as arrays of
+    shape [d_k, d_model].
 
     Raises InputError where the case cannot be (a law without the moment, a quantity of rows
     without keys, a scale that needs what the case has not).
@@ -31,7 +39,7 @@ def predict(case: Case, quantity: str) -> Reference:
                 f"{quantity} of given normal logits is what --logit-std states; "
                 "choose quantities of rows, or give --dk"
             )
-        return logit_reference(case, quantity, factor)
+        return logit_reference(case, quantity, factor, matrices)
     if case.n_keys is None:
         raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")
     from .row_laws import row_reference

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import checks
 from .cases import Case
 from .checks import InputError
 from .conventions import scale_factor
 from .elements import canonical_elements
+from .layers import check_weights
 from .planning import MAX_ELEMENTS, Rates
 from .quantities import GROUPS, QUANTITIES, expand_quantities
+from .weights import canonical_weights, default_scale
 
 DEFAULT_N_KEYS = "10"
 MOST_SAMPLES = 10**18  # far above what any machine draws in the longest run
@@ -59,6 +61,20 @@ class CaseOptions:
         Rows of independent normal logits of this standard deviation, instead of q and k.
     dtype
         Precision of draws and products: float32 or float64.
+    weights
+        Initialisation of W_Q and W_K that q and k come out of: lecun-normal, xavier-uniform,
+        torch-linear, normal:0.02, t5, orthogonal, tied:NAME, ... (see `verify-variance catalogue`).
+        The scale is then the initialisation's own, sqrt-dk for most.
+    d_model
+        Elements of a token, the fan-in of the weights.
+    heads
+        Heads of a layer, where the fan-out counts them (d_model / d_k where it is not given).
+    tokens
+        Law of the tokens: layernorm, rmsnorm or normal.
+    pair
+        Query and key of two tokens (off-diagonal) or of one (diagonal).
+    ensemble
+        What is fresh in every replicate: weights (and tokens), or tokens through fixed weights.
 
     """
 
@@ -77,6 +93,12 @@ class CaseOptions:
     correlation: tuple[str, ...] = ("0",)
     logit_std: tuple[str, ...] = ()
     dtype: tuple[str, ...] = ("float32",)
+    weights: tuple[str, ...] = ()
+    d_model: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    pair: tuple[str, ...] = ()
+    ensemble: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,8 +200,9 @@ def _texts(value: object) -> tuple[str, ...]:
 def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     """Every (case, quantity) that the options spell out, one table row each, in a stated order.
 
-    Outermost to innermost: dtype, elements, sigmas, means, correlation, logit_std, n_keys,
-    quantity, scale, d_k. Raises InputError for anything that breaks a rule or comes twice.
+    Outermost to innermost: dtype, elements, sigmas, means, correlation, logit_std, weights,
+    d_model, heads, tokens, pair, ensemble, n_keys, quantity, scale, d_k. Raises InputError for
+    anything that breaks a rule or comes twice.
     """
     given = options.quantities
     rows_alone = bool(options.n_keys or options.logit_std)
@@ -212,6 +235,7 @@ def _bases(options: CaseOptions) -> Iterator[Case]:
         "mean_k": options.mean_k,
         "correlation": options.correlation,
         "logit_std": options.logit_std or (None,),
+        **_weight_lists(options),
     }
     if options.elements_q and not options.elements_k:
         lists["elements_k"] = both[0]
@@ -247,7 +271,32 @@ def _base(texts: dict[str, str | None]) -> Case:
         mean_k=real("mean_k"),
         correlation=real("correlation"),
         logit_std=None if logit_std is None else checks.magnitude("logit_std", logit_std),
+        **_of_weights(texts),
     )
+
+
+_OF_WEIGHTS = ("weights", "d_model", "heads", "tokens", "pair", "ensemble")
+
+
+def _weight_lists(options: CaseOptions) -> dict[str, tuple[str | None, ...]]:
+    """What describes weights and tokens; ranges written out."""
+    lists = {name: tuple(map(str, getattr(options, name))) for name in _OF_WEIGHTS}
+    if not lists["weights"]:
+        for name, values in lists.items():
+            if values:
+                raise InputError(f"{name} needs weights, got {values[0]}; give --weights too")
+        return {}
+    lists["weights"] = tuple(canonical_weights(text) for text in lists["weights"])
+    for name in ("d_model", "heads"):
+        if lists[name]:
+            numbers = checks.integer_range(name, lists[name], most=checks.MAX_D_K)
+            lists[name] = tuple(map(str, numbers))
+    return {name: values or (None,) for name, values in lists.items()}
+
+
+def _of_weights(texts: dict[str, str | None]) -> dict[str, Any]:
+    given = {name: text for name in _OF_WEIGHTS if (text := texts.get(name)) is not None}
+    return {n: int(text) if n in ("d_model", "heads") else text for n, text in given.items()}
 
 
 def _expanded(
@@ -268,7 +317,12 @@ def _expanded(
 
 
 def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
-    """`none` for logit moments; `none` and `sqrt-dk` for row statistics of drawn q and k."""
+    """`none` for logit moments; `none` and `sqrt-dk` for row statistics of drawn q and k.
+
+    With weights, the one that models with this initialisation use.
+    """
+    if case.weights is not None:
+        return (default_scale(case.weights),)
     rows = QUANTITIES[quantity].group != "logits" and case.logit_std is None
     return ("none", "sqrt-dk") if rows else ("none",)
 
@@ -276,8 +330,11 @@ def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
 def checked_case(case: Case) -> Case:
     """The case, if its parts go together; otherwise an InputError that says which do not."""
     laws = {case.elements_q, case.elements_k}
-    if case.logit_std is not None:
-        _refuse_vectors(case)
+    if case.logit_std is not None and case.weights is None:
+        _refuse_vectors(case, "logit_std")
+    if case.weights is not None:
+        _refuse_vectors(case, "weights")
+        check_weights(case)
     for side in ("q", "k"):
         if getattr(case, f"elements_{side}") == "sphere" and getattr(case, f"mean_{side}"):
             raise InputError(
@@ -300,14 +357,15 @@ def checked_case(case: Case) -> Case:
     return case
 
 
-def _refuse_vectors(case: Case) -> None:
-    """Given logits have no q and k, so that whatever describes these would be ignored."""
+def _refuse_vectors(case: Case, given: str) -> None:
+    """Given logits or weights leave q and k no laws of their own: refuse what would be ignored."""
     for field in fields(Case):
         of_vectors = field.name[-2:] in ("_q", "_k") and field.name != "d_k"
-        if of_vectors or field.name == "correlation":
+        instead = given == "weights" and field.name == "logit_std"
+        if of_vectors or instead or field.name == "correlation":
             value = getattr(case, field.name)
             if value != field.default:
                 raise InputError(
-                    f"{field.name} must be left out with logit_std, got {value}; "
-                    "drop --logit-std, or what describes q and k"
+                    f"{field.name} must be left out with {given}, got {value}; "
+                    f"drop --{given.replace('_', '-')}, or what describes q and k"
                 )

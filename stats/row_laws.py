@@ -12,6 +12,7 @@ from .logit_laws import RowLaw, atoms
 from .row_statistics import ROW_STATISTICS
 from .softmax import MAX_LOGIT_STD, normal_row
 from .tilting import u_grid
+from .weight_rows import normal_counterpart, weight_row_law
 
 MAX_CELLS = 20_000_000
 """Products of distinct logits and points in u that are summed: about a second."""
@@ -34,6 +35,8 @@ def row_law(case: Case, factor: float) -> tuple[RowLaw, str] | str:
         'no exact law of the logits of a row with q normal and k laplace'
 
     """
+    if case.weights is not None:
+        return weight_row_law(case, factor)
     if case.logit_std is not None:
         return RowLaw(abs(factor) * case.logit_std), "iid normal logits"
     d = case.d_k
@@ -115,7 +118,8 @@ def _none(why: str) -> Reference:
 
 def _approximate(case: Case, quantity: str, factor: float, why: str) -> Reference:
     """No value, and beside it that of a normal case with the same logit variance."""
-    found = row_law(replace(case, elements_q="normal", elements_k="normal"), factor)
+    normal = replace(case, elements_q="normal", elements_k="normal")
+    found = row_law(normal if case.weights is None else normal_counterpart(case), factor)
     if isinstance(found, str) or found[0].std > MAX_LOGIT_STD:
         return _none(why)
     value = ROW_STATISTICS[quantity](found[0], case.n_keys or 1).value

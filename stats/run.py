@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .cases import Case
 from .cells import Cell, plan_cells
@@ -15,6 +16,9 @@ from .planning import Rates, predicted_seconds, shown_duration
 from .predict import check_verdict_possible, predict
 from .quantities import QUANTITIES, Estimate, Measurement
 from .request import CaseOptions, DecisionOptions, requested_rows
+
+if TYPE_CHECKING:
+    from .fixed_weights import Matrices
 
 Measured = Mapping[tuple[str, float | None], Measurement]
 LONGEST_SECONDS = 30 * 86400.0
@@ -30,14 +34,22 @@ class Run:
     samples_only: bool
 
     @classmethod
-    def planned(cls, cases: CaseOptions, decision: DecisionOptions) -> Run:
+    def planned(
+        cls,
+        cases: CaseOptions,
+        decision: DecisionOptions,
+        drawn: Callable[[Case], Matrices] | None = None,
+    ) -> Run:
         """The rows that the options ask for, their references and the draws they need.
+
+        `drawn` gives the weights of a cell whose replicates are fresh tokens through one pair of
+        them; without it such a cell is refused.
 
         Raises InputError where a rule is broken, a verdict is impossible or the run would take
         more than 30 days.
         """
         rates, samples = decision.rates(), decision.draws()
-        rows = tuple(_row(case, quantity) for case, quantity in requested_rows(cases))
+        rows = tuple(_row(case, quantity, drawn) for case, quantity in requested_rows(cases))
         cells = tuple(plan_cells(rows, rates, samples, decision.element_cap()))
         run = cls(rows, cells, rates, samples is not None and decision.tolerance is None)
         if run.seconds > LONGEST_SECONDS:
@@ -71,9 +83,11 @@ class Run:
         return decide(rows, self.rates, samples_only=self.samples_only)
 
 
-def _row(case: Case, quantity: str) -> Row:
+def _row(case: Case, quantity: str, drawn: Callable[[Case], Matrices] | None) -> Row:
     check_verdict_possible(case, quantity)
-    return Row(case, quantity, predict(case, quantity))
+    fixed = case.weights is not None and case.ensemble == "tokens" and case.n_keys is None
+    matrices = drawn(case.cell()) if fixed and drawn is not None else None
+    return Row(case, quantity, predict(case, quantity, matrices))
 
 
 def estimate_of(row: Row, moments: Measured) -> Estimate:
