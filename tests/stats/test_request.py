@@ -1,0 +1,184 @@
+"""What the options spell out: order, defaults, repeats, and one line for each bad value."""
+
+import pytest
+from verify_variance.stats.cases import Case
+from verify_variance.stats.checks import InputError
+from verify_variance.stats.planning import Rates
+from verify_variance.stats.quantities import GROUPS
+from verify_variance.stats.request import (
+    CaseOptions,
+    DecisionOptions,
+    checked_case,
+    default_scales,
+    options_from,
+    requested_rows,
+)
+
+
+def rows(**given):
+    cases, _ = options_from(given)
+    return requested_rows(cases)
+
+
+def test_the_default_table():
+    assert rows() == [(Case(d_k=d), "variance") for d in (16, 32, 64, 128)]
+    assert requested_rows(CaseOptions()) == rows()
+
+
+def test_order_from_the_outside_in():
+    got = rows(
+        dk=[8, 16], quantities=["std", "mean"], scale=["none", "dk"], elements=["normal", "uniform"]
+    )
+    assert [(c.elements_q, q, c.scale, c.d_k) for c, q in got] == [
+        (elements, quantity, scale, d_k)
+        for elements in ("normal", "uniform")
+        for quantity in ("std", "mean")
+        for scale in ("none", "dk")
+        for d_k in (8, 16)
+    ]
+    outer = rows(
+        dk=8, quantities="entropy", n_keys=[2, 3], dtype=["float64", "float32"], scale="dk"
+    )
+    assert [(c.dtype, c.n_keys) for c, _ in outer] == [
+        ("float64", 2), ("float64", 3), ("float32", 2), ("float32", 3),
+    ]  # fmt: skip
+
+
+def test_ranges_of_head_dimensions():
+    assert [c.d_k for c, _ in rows(dk="16:128:x2")] == [16, 32, 64, 128]
+    assert [c.d_k for c, _ in rows(dk=["8:24:+8", "1e2"])] == [8, 16, 24, 100]
+
+
+def test_keys_without_quantities_ask_for_rows_and_their_jacobian():
+    got = rows(dk=64, n_keys=5)
+    assert list(dict.fromkeys(q for _, q in got)) == [*GROUPS["softmax"], *GROUPS["jacobian"]]
+    assert {c.n_keys for c, _ in got} == {5}
+    assert [c.scale for c, q in got if q == "entropy"] == ["none", "sqrt-dk"]
+
+
+def test_row_statistics_have_ten_keys_by_default():
+    assert {c.n_keys for c, _ in rows(quantities="entropy")} == {10}
+
+
+def test_given_logits_have_no_head_dimension():
+    got = rows(logit_std=[1, 2.5])
+    assert list(dict.fromkeys(q for _, q in got)) == [*GROUPS["softmax"], *GROUPS["jacobian"]]
+    assert {(c.d_k, c.n_keys, c.scale) for c, _ in got} == {(None, 10, "none")}
+    assert list(dict.fromkeys(c.logit_std for c, _ in got)) == [1.0, 2.5]
+    assert len(got) == 2 * len(dict.fromkeys(q for _, q in got))
+
+
+def test_given_logits_with_all_quantities_leave_the_moments_out():
+    assert not {q for _, q in rows(logit_std=1, quantities="all")} & set(GROUPS["logits"])
+
+
+def test_default_scales():
+    assert default_scales("variance", Case()) == ("none",)
+    assert default_scales("entropy", Case(n_keys=4)) == ("none", "sqrt-dk")
+    assert default_scales("entropy", Case(d_k=None, logit_std=1.0)) == ("none",)
+
+
+def test_logit_moments_do_not_repeat_for_each_number_of_keys():
+    assert rows(dk=8, n_keys=[2, 3], quantities="std") == [(Case(d_k=8), "std")]
+
+
+def test_sides_that_differ():
+    case, _ = rows(dk=8, elements="uniform", elements_q="laplace", sigma=2, sigma_k=3)[0]
+    assert (case.elements_q, case.elements_k) == ("laplace", "uniform")
+    assert (case.sigma_q, case.sigma_k) == (2.0, 3.0)
+    both = rows(dk=8, sigma=[1, 2])
+    assert [(c.sigma_q, c.sigma_k) for c, _ in both] == [(1.0, 1.0), (2.0, 2.0)]
+    one = rows(dk=8, sigma_q=[1, 2])
+    assert [(c.sigma_q, c.sigma_k) for c, _ in one] == [(1.0, 1.0), (2.0, 1.0)]
+
+
+def test_laws_are_spelt_in_one_way():
+    assert rows(dk=8, elements="student-t:9.0")[0][0].elements_q == "student-t:9"
+
+
+def test_decision_options():
+    _, decision = options_from({"samples": "1e6", "tolerance": "0.02", "seed": 7})
+    assert decision.draws() == 10**6
+    assert decision.rates() == Rates(tolerance=0.02)
+    assert decision.chosen_seed() == 7
+    assert DecisionOptions().draws() is None
+    assert DecisionOptions().chosen_seed() == 0
+    assert DecisionOptions(seed="random").chosen_seed() is None
+    assert DecisionOptions(max_elements="1e6").element_cap() == 1e6  # type: ignore[arg-type]
+
+
+SPHERE = Case(elements_q="sphere", mean_q=1.0)
+
+BAD = [
+    (lambda: rows(dks=8), "unknown option 'dks'; did you mean dk? known: "),
+    (lambda: rows(dk=0), "d_k must be a positive integer, got 0"),
+    (lambda: rows(dk=2.5), "d_k must be a positive integer, got 2.5"),
+    (lambda: rows(dk=[]), "d_k needs at least one value, got none; for example 16 32 64 128"),
+    (lambda: rows(dk=[8, 8]), "d_k lists 8 twice; give each value once"),
+    (lambda: rows(dk=2**21), "d_k must be at most 1048576, got 2097152"),
+    (lambda: rows(n_keys=0), "n_keys must be a positive integer, got 0"),
+    (lambda: rows(n_keys=10**7), "n_keys must be at most 1000000, got 10000000"),
+    (lambda: rows(quantities="varience"), "unknown quantity 'varience'; did you mean variance?"),
+    (lambda: rows(quantities=["std", "std"]), "quantities lists std twice; give each value once"),
+    (lambda: rows(scale="sqrtdk"), "unknown scale 'sqrtdk'; did you mean sqrt-dk? known: "),
+    (lambda: rows(scale=["dk", "dk"]), "scale lists dk twice; give each value once"),
+    (lambda: rows(scale="dk:2"), "scale dk takes no parameter, got 'dk:2'; write dk"),
+    (lambda: rows(elements="gaussian"), "unknown elements 'gaussian'; "),
+    (lambda: rows(elements=["normal", "normal"]), "elements lists normal twice"),
+    (lambda: rows(elements="student-t:2"), "nu of student-t must be a number above 2"),
+    (lambda: rows(elements=[]), "elements-q needs at least one value, got none"),
+    (lambda: rows(sigma=0), "sigma_q must be a positive number, got 0"),
+    (lambda: rows(sigma_k=-1), "sigma_k must be a positive number, got -1"),
+    (lambda: rows(sigma="1e99"), "sigma_q must be from 1e-09 to 1e+09, got 1e99; rescale"),
+    (lambda: rows(mean_q="nan"), "mean_q must be a number from -1e+09 to 1e+09, got nan"),
+    (lambda: rows(mean_k="far"), "mean_k must be a number from -1e+09 to 1e+09, got 'far'"),
+    (lambda: rows(dtype="float16"), "unknown dtype 'float16'; did you mean float"),
+    (lambda: rows(correlation=2), "correlation must be between -1 and 1, got 2.0"),
+    (
+        lambda: rows(correlation=0.5, elements="uniform"),
+        "correlation needs normal elements for both q and k, got uniform; drop --correlation or "
+        "use --elements normal",
+    ),
+    (
+        lambda: rows(correlation=0.5, n_keys=3),
+        "correlation is between one q and one k, and a row has many keys; drop --correlation or "
+        "ask for logit moments",
+    ),
+    (lambda: checked_case(SPHERE), "mean_q must be 0 for elements sphere, got 1.0; "),
+    (lambda: rows(logit_std=0), "logit_std must be a positive number, got 0"),
+    (
+        lambda: rows(logit_std=1, scale="sqrt-dk"),
+        "scale sqrt-dk needs d_k, which this case has not; use --scale none or constant:C",
+    ),
+    (
+        lambda: rows(logit_std=1, elements="uniform"),
+        "elements_q must be left out with logit_std, got uniform; drop --logit-std, or what "
+        "describes q and k",
+    ),
+    (lambda: rows(logit_std=1, sigma=2), "sigma_q must be left out with logit_std, got 2.0; "),
+    (lambda: rows(logit_std=1, mean_k=2), "mean_k must be left out with logit_std, got 2.0; "),
+    (
+        lambda: rows(logit_std=1, quantities="std"),
+        "nothing to measure: logit moments need --dk, and --logit-std has none",
+    ),
+    (lambda: DecisionOptions(samples="1").draws(), "samples must be an integer of at least 2"),
+    (lambda: DecisionOptions(samples="1e99").draws(), "samples must be at most 1"),
+    (lambda: DecisionOptions(seed="-1").chosen_seed(), "seed must be an integer of at least 0"),
+    (lambda: DecisionOptions(seed="x").chosen_seed(), "seed must be an integer of at least 0"),
+    (
+        lambda: DecisionOptions(max_elements=float("nan")).element_cap(),
+        "max_elements must be a positive number, got nan",
+    ),
+    (
+        lambda: DecisionOptions(tolerance=0.0).rates(),
+        "tolerance must be a positive number, got 0.0",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD, ids=[message[:50] for _, message in BAD])
+def test_a_bad_option_is_one_line(bad, message):
+    with pytest.raises(InputError) as caught:
+        bad()
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
