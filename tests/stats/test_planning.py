@@ -7,6 +7,7 @@ import pytest
 from verify_variance.stats.cases import Case, Reference
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.planning import (
+    ELEMENTS_PER_SECOND,
     LEAST_ROWS,
     MAX_ELEMENTS,
     UNKNOWN_SPREAD_DRAWS,
@@ -195,5 +196,5 @@ def test_a_bad_rate_is_one_line(bad, message):
 
 
 def test_durations():
-    assert predicted_seconds(2e10) == 100
+    assert predicted_seconds(100 * ELEMENTS_PER_SECOND) == 100
     assert [shown_duration(s) for s in (0, 7200, 7 * 86400)] == ["1 s", "2 hours", "7 days"]
