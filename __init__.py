@@ -18,11 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .reports.result import Result as Result
+    from .simulations.black_box import ProbeError as ProbeError
+    from .simulations.probe import Probe as Probe
+    from .simulations.probe import assert_logit_scale as assert_logit_scale
+    from .simulations.probe import probe_factor as probe_factor
+    from .stats.assertions import assert_logit_variance as assert_logit_variance
+    from .stats.assertions import assert_matches as assert_matches
+    from .stats.assertions import assert_unit_logits as assert_unit_logits
     from .stats.cases import Case as Case
     from .stats.cases import Reference as Reference
     from .stats.checks import InputError as InputError
     from .stats.decision import Row as Row
     from .stats.decision import decide as decide
+    from .stats.failures import InconclusiveError as InconclusiveError
     from .stats.moments import Moments as Moments
     from .stats.planning import Rates as Rates
     from .stats.planning import detectable_gap as detectable_gap
@@ -35,16 +43,24 @@ __version__ = "0.1.0"
 _HOMES = {
     "Case": "stats.cases",
     "Estimate": "stats.quantities",
+    "InconclusiveError": "stats.failures",
     "InputError": "stats.checks",
     "Moments": "stats.moments",
+    "Probe": "simulations.probe",
+    "ProbeError": "simulations.black_box",
     "Rates": "stats.planning",
     "Reference": "stats.cases",
     "Result": "reports.result",
     "Row": "stats.decision",
+    "assert_logit_scale": "simulations.probe",
+    "assert_logit_variance": "stats.assertions",
+    "assert_matches": "stats.assertions",
+    "assert_unit_logits": "stats.assertions",
     "decide": "stats.decision",
     "detectable_gap": "stats.planning",
     "draws_needed": "stats.planning",
     "predict": "stats.predict",
+    "probe_factor": "simulations.probe",
 }
 __all__ = ["__version__", "verify", *_HOMES]
 
