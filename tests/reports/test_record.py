@@ -2,11 +2,12 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import verify_variance as vv
 from verify_variance.reports.checked import RateOptions, checked
-from verify_variance.reports.record import resolved
+from verify_variance.reports.record import make_record, resolved
 from verify_variance.reports.theory import planned, predicted
 from verify_variance.stats.request import CaseOptions, DecisionOptions
 
@@ -74,11 +75,15 @@ def test_predict_plan_and_check_have_the_schema():
 
 
 def test_what_is_infinite_is_null():
-    record = predicted(CaseOptions(dk=("4",), elements=("student-t:5",), quantities=("mean",)))
-    assert_schema(record.record, ["replicate_sd"])
     rows = predicted(CaseOptions(dk=("4",), elements=("student-t:3",))).record["rows"]
-    assert rows[0]["theory"] == 4.0
-    assert rows[0]["replicate_sd"] is None
+    assert (rows[0]["theory"], rows[0]["replicate_sd"]) == (4.0, None)
+    case = vv.Case(d_k=4)
+    row = vv.Row(case, "mean", vv.predict(case, "mean"), z=math.inf, p_value=math.nan)
+    bracket = vv.Reference((0.0, math.inf), 1.0, None, None, "bracket", "")
+    record = make_record("run", {}, [row, replace(row, reference=bracket)], vv.Rates())
+    assert_schema(record)
+    assert (record["rows"][0]["z"], record["rows"][0]["p_value"]) == (None, None)
+    assert record["rows"][1]["theory"] == [0.0, None]
 
 
 def test_mcse_interval_and_gap_agree(measured):
