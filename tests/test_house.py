@@ -14,7 +14,7 @@ FLOORS = ("stats", "simulations", "reports")
 SOURCES = sorted([*ROOT.glob("*.py"), *(p for f in FLOORS for p in (ROOT / f).rglob("*.py"))])
 PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
-LONGER_FILES = {"stats/request.py": 330}  # every option with its documentation
+LONGER_FILES = {"stats/request.py": 380}  # every option with its documentation
 
 
 def imports(source: str, module: str) -> Iterator[str]:
