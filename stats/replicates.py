@@ -55,8 +55,13 @@ def judged_row(row: Row, logits: ArrayLike) -> Row:
     if array.ndim == 1:
         return replace(row, estimate=pooled)
     sd = _matrix_sd(values, row.quantity, pooled)
+    reference = _of_matrices(row, array.shape[1:])
+    if reference.replicate_sd is None and row.reference.replicate_sd is not None:
+        # Var mean f(x_ij) = [Var f + (n-1) Var E(f|q) + (m-1) Var E(f|k)] / (mn) >= Var f / (mn):
+        # the spread of a few skewed matrices can be far too small, but not truly below this
+        sd = max(sd, row.reference.replicate_sd / math.sqrt(array[0].size))
     estimate = Estimate(len(array), pooled.value, sd, logits_per_draw=array[0].size)
-    return replace(row, estimate=estimate, reference=_of_matrices(row, array.shape[1:]))
+    return replace(row, estimate=estimate, reference=reference)
 
 
 def _matrix_sd(values: NDArray[np.float64], quantity: str, pooled: Estimate) -> float:

@@ -110,6 +110,15 @@ def test_the_other_quantities_of_matrices_are_rejected_as_often_as_stated(quanti
     assert binom.cdf(count, runs, 0.05 / 1.15) > ONE_SIDE, count
 
 
+@pytest.mark.wide
+def test_the_kurtosis_of_matrices_is_not_rejected_more_often_than_stated():
+    """Conservative: the spread of 100 skewed matrices alone would reject 9 % at a nominal 5 %."""
+    runs = 1000
+    count, _ = rejections("kurtosis", 100, 6, 6, 8, runs, seed=7)
+    assert binom.sf(count - 1, runs, 0.05) > ONE_SIDE, count
+    assert binom.sf(90 - 1, runs, 0.05) < ONE_SIDE
+
+
 def test_pooled_matrices_are_rejected_far_too_often():
     """The planted error: matrices of 32 x 32 at d = 16 judged as independent logits."""
     rng, row, runs, count = np.random.default_rng(6), row_of("variance", 16), 200, 0
