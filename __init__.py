@@ -104,14 +104,20 @@ def verify(
     from .stats.request import options_from
     from .stats.run import Run
 
+    from .simulations import devices as machine  # loads no JAX yet
+
     cases, decision = options_from(options)
-    run = Run.planned(cases, decision)  # every complaint comes before JAX is loaded
-
-    from .simulations import devices as machine
-    from .simulations.sweep import measure
-
     seed = decision.chosen_seed()
     seed = machine.random_seed() if seed is None else seed
+
+    def drawn_weights(case: Case) -> Any:
+        machine.use_platform(platform)
+        return importlib.import_module(".simulations.weights", __name__).drawn_weights(case, seed)
+
+    run = Run.planned(cases, decision, drawn_weights)  # complaints come before JAX is loaded
+
+    from .simulations.sweep import measure
+
     devices, watch = machine.use_platform(platform), machine.Stopwatch()
     drawn = 0
 

@@ -1,8 +1,8 @@
 """The logit x = q . k of one pair a replicate: drawn and measured in one fused kernel.
 
-A block is 65536 replicates. What can go wrong: a sum whose order the compiler chooses changes bits
-with the thread count (tree_sum fixes it), and float32 totals lose digits (a block is centred on
-its own mean, and blocks are merged in float64 on the host).
+A block is 65536 replicates, fewer through weights. What can go wrong: a sum whose order the
+compiler chooses changes bits with the thread count (tree_sum fixes it), and float32 totals lose
+digits (a block is centred on its own mean, and blocks are merged in float64 on the host).
 """
 
 from __future__ import annotations
@@ -21,25 +21,23 @@ from numpy.typing import NDArray
 
 from ..stats.cases import Case
 from ..stats.moments import Moments
+from .drawing import Drawn, drawn_logits, prepared
 from .keys import block_words
-from .recipes import (
-    Key,
-    Numbers,
-    Recipe,
-    block_key,
-    cell_words,
-    recipe_of,
-    with_float64,
-)
+from .recipes import Key, block_key, cell_words, with_float64
 from .reduce import tree_sum
 from .sharding import device_mesh, on_each_device
-from .vectors import draw_logits
+from .weights import replicates_in_block
 
 BLOCK = 65536  # replicates in a block
 FEWEST_LANES = 1024
 CALL_BLOCKS = 256  # rows of output that a device keeps for one call
 ORDER, ABS_ORDER = 8, 2
 COLUMNS = 1 + (1 + ORDER) + (1 + ABS_ORDER)
+
+
+def pairs_in_block(case: Case) -> int:
+    """Replicates of a full block."""
+    return BLOCK if case.weights is None else replicates_in_block(case)
 
 
 def power_sums(y: Array, valid: Array, count: Array, order: int) -> Array:
@@ -61,10 +59,10 @@ def power_sums(y: Array, valid: Array, count: Array, order: int) -> Array:
     return carry[1]
 
 
-def _measure_block(recipe: Recipe, lanes: int, cell: Key, block: Array, numbers: Numbers) -> Array:
+def _measure_block(recipe: Drawn, lanes: int, cell: Key, block: Array, numbers: Any) -> Array:
     """Columns of one block; `block` is (index high, index low, count)."""
     key = block_key(cell, block[0], block[1])
-    y = draw_logits(recipe, key, numbers, lanes) / numbers.unit
+    y = drawn_logits(recipe, key, numbers, lanes) / numbers.unit
     count = block[2]
     valid = jnp.arange(lanes, dtype=jnp.uint32) < count
     signed = power_sums(y, valid, count, ORDER)
@@ -73,7 +71,7 @@ def _measure_block(recipe: Recipe, lanes: int, cell: Key, block: Array, numbers:
 
 
 def _measure_blocks(
-    recipe: Recipe, lanes: int, cell: Key, blocks: Array, n_blocks: Array, numbers: Numbers
+    recipe: Drawn, lanes: int, cell: Key, blocks: Array, n_blocks: Array, numbers: Any
 ) -> Array:
     """One device's program: its first `n_blocks[0]` blocks, the others cost nothing."""
 
@@ -87,7 +85,7 @@ def _measure_blocks(
 
 
 @lru_cache(maxsize=64)
-def _compiled(recipe: Recipe, lanes: int, mesh: Mesh) -> Any:
+def _compiled(recipe: Drawn, lanes: int, mesh: Mesh) -> Any:
     program = partial(_measure_blocks, recipe, lanes)
     return on_each_device(program, mesh, split=(False, True, True, False))
 
@@ -97,22 +95,23 @@ def measure_pairs(
     seed: int,
     first_block: int,
     n_blocks: int,
-    last_count: int = BLOCK,
+    last_count: int | None = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> NDArray[np.float64]:
     """Power sums of blocks `first_block ... first_block + n_blocks - 1`, one row a block.
 
-    The last block holds `last_count` replicates, every other `BLOCK`. Columns, in units of the
-    unscaled logit: count, a centre m, the sums of `(x - m)^r` for r = 1..8, then a centre m' and
-    the sums of `(|x| - m')^r` for r = 1, 2. `to_moments` reads a row.
+    The last block holds `last_count` replicates, every other `pairs_in_block`. Columns, in units
+    of the unscaled logit: count, a centre m, the sums of `(x - m)^r` for r = 1..8, then a centre
+    m' and the sums of `(|x| - m')^r` for r = 1, 2. `to_moments` reads a row.
     """
-    recipe, numbers = recipe_of(case)
+    recipe, numbers = prepared(case, seed)
     devices = list(devices or jax.local_devices())
-    lanes = BLOCK
+    lanes = block = pairs_in_block(case)
+    last_count = block if last_count is None else last_count
     if first_block == 0 and n_blocks == 1:
-        lanes = max(FEWEST_LANES, 1 << (last_count - 1).bit_length())
+        lanes = min(block, max(FEWEST_LANES, 1 << (last_count - 1).bit_length()))
     cell = cell_words(case, seed)
-    counts = [BLOCK] * (n_blocks - 1) + [last_count]
+    counts = [block] * (n_blocks - 1) + [last_count]
     table = [(*block_words(first_block + i), counts[i]) for i in range(n_blocks)]
     rows = []
     with with_float64(case.dtype):
@@ -124,7 +123,7 @@ def measure_pairs(
 
 
 def _call(
-    run: Any, cell: Any, table: list[tuple[int, int, int]], numbers: Numbers, n_devices: int
+    run: Any, cell: Any, table: list[tuple[int, int, int]], numbers: Any, n_devices: int
 ) -> NDArray[np.float64]:
     """One dispatch: each device takes a run of consecutive blocks."""
     share = -(-len(table) // n_devices)

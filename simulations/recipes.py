@@ -106,9 +106,13 @@ def unit_of(case: Case) -> float:
     """
     size_q = math.hypot(case.sigma_q, case.mean_q)
     size_k = math.hypot(case.sigma_k, case.mean_k)
-    size = math.sqrt(case.d_k or 1) * size_q * size_k
+    return power_of_two_above(math.sqrt(case.d_k or 1) * size_q * size_k)
+
+
+def power_of_two_above(size: float) -> float:
+    """The power of two above a positive size, within what float32 holds with its inverse."""
     exponent = math.frexp(size)[1] if size > 0 else 0
-    return math.ldexp(1.0, min(max(exponent, -100), 100))  # float32 holds it and its inverse
+    return math.ldexp(1.0, min(max(exponent, -100), 100))
 
 
 def cell_words(case: Case, seed: int) -> tuple[np.uint32, np.uint32]:

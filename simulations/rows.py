@@ -17,19 +17,22 @@ from jax import Array
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
+from ..stats.cases import Case
 from ..stats.cells import Cell
 from ..stats.counts import BinCounts
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
 from ..stats.quantities import Measurement
+from .drawing import Drawn, drawn_logits, prepared
+from .elements import sampler_of
 from .guards import check_blocks
 from .jacobian import jacobian_statistics
 from .keys import block_words
 from .random import box_muller, random_words, to_bits
-from .recipes import Key, Recipe, block_key, cell_words, recipe_of, with_float64
+from .recipes import Key, block_key, cell_words, with_float64
 from .reduce import bin_counts, block_moments, row_moments
 from .sharding import device_mesh, on_each_device
-from .vectors import draw_logits
+from .weights import replicates_in_block
 
 COUNTED = "jacobian_frobenius_median"
 SETS = (
@@ -62,6 +65,13 @@ def rows_in_block(n_keys: int) -> int:
     return min(_MOST_ROWS, 1 << max((_BLOCK_LOGITS // n_keys).bit_length() - 1, 0))
 
 
+def block_rows(case: Case) -> int:
+    """Replicates of a block of a case, fewer where weights are drawn for each."""
+    assert case.n_keys is not None
+    rows = rows_in_block(case.n_keys)
+    return rows if case.weights is None else min(rows, replicates_in_block(case))
+
+
 def given_logits(key: Key, std: Array, rows: int, n_keys: int) -> Array:
     """Independent normal logits [rows, n_keys] of one standard deviation, of its dtype."""
     per_uniform = 2 if std.dtype == jnp.float64 else 1
@@ -73,13 +83,13 @@ def given_logits(key: Key, std: Array, rows: int, n_keys: int) -> Array:
 
 
 def _draw(
-    recipe: Recipe | None, rows: int, n_keys: int, cell: Key, blocks: Array, numbers: Any
+    recipe: Drawn | None, rows: int, n_keys: int, cell: Key, blocks: Array, numbers: Any
 ) -> Array:
     """One device's logits [rows, n_keys]; `blocks` is its (index high, index low, count)."""
     key = block_key(cell, blocks[0, 0], blocks[0, 1])
     if recipe is None:
         return given_logits(key, numbers, rows, n_keys)
-    return draw_logits(recipe, key, numbers, rows, n_keys)
+    return drawn_logits(recipe, key, numbers, rows, n_keys)
 
 
 def _sums(names: tuple[str, ...], logits: Array, factor: Array, blocks: Array) -> Array:
@@ -93,7 +103,7 @@ def _sums(names: tuple[str, ...], logits: Array, factor: Array, blocks: Array) -
 
 
 @lru_cache(maxsize=64)
-def _compiled_draw(recipe: Recipe | None, rows: int, n_keys: int, mesh: Mesh) -> Any:
+def _compiled_draw(recipe: Drawn | None, rows: int, n_keys: int, mesh: Mesh) -> Any:
     return on_each_device(partial(_draw, recipe, rows, n_keys), mesh, split=(False, True, False))
 
 
@@ -134,8 +144,8 @@ def _batches(
     """Blocks in order, some at a time: their table, and sums or counts of each by statistic."""
     case, n_keys = cell.case, cell.case.n_keys
     assert n_keys is not None
-    rows = rows_in_block(n_keys)
-    recipe, numbers = _recipe(cell)
+    rows = block_rows(case)
+    recipe, numbers = _recipe(case, seed)
     mesh = device_mesh(devices)
     key = cell_words(case, seed)
     sets = [names for names in SETS if set(names) & set(cell.measured)]
@@ -152,10 +162,9 @@ def _batches(
             yield table, _fetched(pending, len(table))
 
 
-def _recipe(cell: Cell) -> tuple[Recipe | None, Any]:
-    case = cell.case
+def _recipe(case: Case, seed: int) -> tuple[Drawn | None, Any]:
     if case.logit_std is None:
-        return recipe_of(case)
+        return prepared(case, seed)
     return None, (np.float64 if case.dtype == "float64" else np.float32)(case.logit_std)
 
 
@@ -188,13 +197,13 @@ def _fetched(
 
 def _guard(cell: Cell, blocks: dict[tuple[str, float], NDArray[np.float64]]) -> None:
     """Look at the blocks of one statistic of each set: the sets share their draws."""
-    assert cell.case.n_keys is not None
-    recipe, _ = _recipe(cell)
+    case = cell.case
+    few_values = all(sampler_of(law)[0].packed for law in (case.elements_q, case.elements_k))
     for (name, _), sums in blocks.items():
         if name in ("entropy", "second_prob", "jacobian_spectral"):
             check_blocks(
                 sums[:, [0, 1, 3, 4]],
-                rows_in_block(cell.case.n_keys),
-                lattice=recipe is not None and recipe.packed,
-                what=f"{cell.case.canonical()}, {name}",
+                block_rows(case),
+                lattice=few_values,
+                what=f"{case.canonical()}, {name}",
             )

@@ -35,20 +35,20 @@ def measure(
     """
     if cell.case.n_keys is not None:
         return rows.measure_cell(cell, seed, devices, progress)
-    parts = []
-    for first, n_blocks, last in batches(cell, logits.BLOCK):
+    parts, block = [], logits.pairs_in_block(cell.case)
+    for first, n_blocks, last in batches(cell, block):
         parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))
-        progress(((n_blocks - 1) * logits.BLOCK + last) * elements_per_draw(cell.case))
+        progress(((n_blocks - 1) * block + last) * elements_per_draw(cell.case))
     blocks = np.concatenate(parts)
     check_blocks(
         blocks[:, [0, 1, *range(3, 2 + logits.ORDER)]],
-        logits.BLOCK,
+        block,
         lattice=is_lattice(cell),
         what=cell.case.canonical(),
     )
-    moments = [logits.to_moments(block) for block in blocks]
+    moments = [logits.to_moments(row) for row in blocks]
     return {
-        (name, None): reduce(Moments.merge, (block[name] for block in moments))
+        (name, None): reduce(Moments.merge, (part[name] for part in moments))
         for name in ("logit", "abs_logit")
     }
 

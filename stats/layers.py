@@ -75,6 +75,7 @@ def layer_of(case: Case) -> Layer:
         math.nan if parameter is None else parameter,
     )
     variance_q, variance_k = entry.variance(shape)
+    variance_k = variance_q if tied else variance_k
     return Layer(case.d_model, case.d_k, entry.law, variance_q, variance_k, tied)
 
 
