@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FALSE_ALARM = 1e-9  # of one assertion: a suite of a thousand errs once in a million runs
 _TO_STD = {"variance": 0.5, "std": 1.0, "mean_abs": 1.0}  # power that makes a ratio one of stds
-_LEAST_ROOM, _MOST_ROOM = 0.02, 0.05  # how near a cause must be, whatever the error bar
+_LEAST_ROOM, _MOST_ROOM = 0.02, 0.1  # how near a cause must be, whatever the error bar
 
 
 class InconclusiveError(AssertionError):
