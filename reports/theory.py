@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..stats.cells import Cell
 from ..stats.decision import Row, distinct_tests
-from ..stats.planning import detectable_gap
+from ..stats.planning import detectable_by
 from ..stats.predict import predict
 from ..stats.request import CaseOptions, DecisionOptions, requested_rows
 from ..stats.run import Run
@@ -54,14 +54,8 @@ def _planned_row(row: Row, cell: Cell, run: Run) -> Row:
         return row
     if sd is None:
         return replace(row, tolerance=None if run.samples_only else wanted)
-    gap = detectable_gap(
-        sd,
-        row.reference.unit,
-        cell.draws,
-        tests=distinct_tests(run.rows),
-        false_alarm=run.rates.false_alarm,
-        power=run.rates.power,
-    )
+    tests = distinct_tests(run.rows)
+    gap = detectable_by(row.quantity, row.reference, cell.draws, run.rates, tests, sd)
     cut = cell.capped and gap > wanted
     note = "cut by --max-elements, so judged at the gap its draws detect" if cut else ""
     tolerance = gap if cut or run.samples_only else wanted

@@ -6,9 +6,21 @@ z is always the signed normal equivalent of the p-value, so that the two agree.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.special import bdtr, bdtrc, betaincinv, chdtr, chdtrc, log_ndtr, ndtr, ndtri, stdtr
+from scipy.special import (
+    bdtr,
+    bdtrc,
+    betainc,
+    betaincinv,
+    chdtr,
+    chdtrc,
+    log_ndtr,
+    ndtr,
+    ndtri,
+    stdtr,
+)
 
 from .cases import Reference
 from .quantities import QUANTITIES, Estimate
@@ -91,7 +103,7 @@ def chi_square_z(ratio: float, draws: int, relative_sd: float, logits_per_draw: 
 
     Examples:
         >>> round(chi_square_z(1.01, 100_000, 2.09375**0.5), 3)
-        2.179
+        2.18
 
     """
     logits = draws * logits_per_draw
@@ -157,6 +169,34 @@ def constant_z(quantity: str, estimate: Estimate, value: float) -> float:
     if chi_square < -CONSTANT_ROUNDING * n:
         return -side * math.inf  # no sample of such a constant lies on this side
     return side * math.sqrt(max(chi_square, 0.0))
+
+
+def share_detectable(low: float, high: float, draws: int, tail: float, power: float) -> float:
+    """Smallest gap of a share that its binomial test calls with probability `power`.
+
+    From the smallest count whose upper tail at `high` is at most `tail`, and the largest whose
+    lower tail at `low` is; a share too small for any count to be too few can only be missed whole.
+
+    Examples:
+        >>> round(share_detectable(0.0, 1e-9, 10_000, 5e-7, 0.999), 6)
+        0.000923
+
+    """
+    too_many = _first(lambda c: betainc(c, draws - c + 1, high) <= tail, 1, draws)
+    above = float(betaincinv(too_many, draws - too_many + 1, power)) - high
+    if (1 - low) ** draws > tail:
+        return max(above, low)
+    allowed = _first(lambda c: bdtr(c, draws, low) > tail, 1, draws)
+    below = low - float(betaincinv(allowed, draws - allowed + 1, 1 - power))
+    return max(above, below)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Smallest whole number in [low, high] from which a monotone condition holds."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
 
 
 def _log_binomial_tail(share: float, draws: int, p: float) -> float:

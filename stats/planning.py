@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri
 
+from . import pivots
 from .cases import Case, Reference
 from .checks import InputError, count, fraction, non_negative, positive
 from .layers import layer_of
@@ -88,7 +89,7 @@ def draws_needed(
         (its influence function has standard deviation `sqrt(2 + 6/d_k) / 2` of itself):
 
         >>> draws_needed((2 + 6 / 64) ** 0.5 / 2, 1.0, 0.01, tests=4)
-        356110
+        356087
 
     """
     rates = Rates(false_alarm, power, tolerance)
@@ -134,9 +135,14 @@ def detectable_by(
 
     Where the influence function vanishes (x = mu +- sigma) what is left is of order 1/N: with
     `z = z_holm + z_power` the std gap is `z^2 / (2 N)` and the kurtosis' `4 z^2 / N`. Any other
-    constant is right to the numeric floor.
+    constant is right to the numeric floor. A share's is that of its binomial test.
     """
     z = rates.z_holm(tests) + rates.z_power
+    if QUANTITIES[quantity].test == "share":
+        low, high = pivots.bounds(reference)
+        tail = rates.false_alarm / (2 * max(tests, 1))
+        gap = pivots.share_detectable(low, high, draws, tail, rates.power)
+        return gap / reference.unit
     if reference.replicate_sd == 0.0:
         factor = {"variance": 0.5, "std": 0.5, "kurtosis": 4.0}.get(quantity)
         return NUMERIC_FLOOR if factor is None else factor * z**2 / draws

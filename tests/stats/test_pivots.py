@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, xlogy
+from scipy.stats import binom
 from verify_variance.stats import pivots
 from verify_variance.stats.cases import Reference
 from verify_variance.stats.moments import Moments
@@ -327,3 +328,19 @@ def test_an_unknown_spread_of_a_variance_is_student():
 def test_a_reference_without_value_is_no_interval():
     with pytest.raises(ValueError, match="kind none"):
         pivots.bounds(Reference(None, 1.0, None, None, "none", ""))
+
+
+@pytest.mark.parametrize("p", [0.0, 3e-9, 1e-4, 0.03, 0.5, 0.999])
+@pytest.mark.parametrize("draws", [10_000, 123_456])
+def test_a_share_moved_by_its_detectable_gap_is_called_with_the_power_promised(p, draws):
+    tail, power = 5e-7, 0.999
+    gap = pivots.share_detectable(p, p, draws, tail, power)
+    counts = np.arange(draws + 1)
+    rejected = [pivots.two_sided(pivots.share_z(c / draws, draws, p)) <= 2 * tail for c in counts]
+    called = [
+        float(binom.pmf(counts, draws, shifted)[rejected].sum())
+        for shifted in (p + gap, p - gap)
+        if 0 <= shifted <= 1
+    ]
+    assert min(called) >= power - 1e-9
+    assert min(called) == pytest.approx(power, abs=1e-3)
