@@ -25,8 +25,11 @@ Layout = tuple[list[Column], list[Column]]
 def layouts(record: Record) -> list[Layout]:
     """Columns of the case and of the result: the fullest layout first, then narrower ones."""
     case = _case_columns(record["rows"])
-    if record["command"] in ("predict", "plan"):
-        return [(case, _PREDICTED if record["command"] == "predict" else _PLANNED)]
+    if record["command"] == "plan":
+        return [(case, _PLANNED)]
+    if record["command"] == "predict":
+        derived = any(_derived(row) for row in record["rows"])
+        return [(case, [*_PREDICTED, *([_DERIVED] if derived else [])])]
     rates = rates_of(record)
     thresholds = rates.z_holm(record["design"]["tests"]) + rates.z_power
 
@@ -77,6 +80,18 @@ def _std_with_error(row: Record) -> str:
     return with_error(std, row["mcse"] / (2 * std) if std and row["mcse"] else None)
 
 
+def _derived(row: Record) -> str:
+    """What people know a quantity by: exp(E H), a root mean square."""
+    value = row["theory"]
+    if not isinstance(value, float) or value < 0:
+        return ""
+    if row["quantity"] == "entropy":
+        return f"{plain(math.exp(value))} effective keys"
+    if row["quantity"] == "jacobian_frobenius_sq":
+        return f"{plain(math.sqrt(value))} root mean square"
+    return ""
+
+
 def _hundred(share: float | None) -> str:
     return "" if share is None else plain(100 * share, 3)
 
@@ -112,6 +127,7 @@ _PLANNED = [
     Column("detectable %", lambda row: _hundred(row["detectable"])),
     Column("elements drawn", lambda row: plain(float(row["elements_drawn"]), 3)),
 ]
+_DERIVED = Column("that is", _derived, text=True)
 _PREDICTED = [
     Column("theory", lambda row: interval(row["theory"], 9)),
     Column("kind", _field("theory_kind"), text=True),

@@ -9,6 +9,7 @@ below, byte for byte; a line `...` stands for any lines. Indented lines that sta
 import ast
 import doctest
 import importlib
+import math
 import pkgutil
 import re
 import shlex
@@ -20,6 +21,7 @@ from pathlib import Path
 import pytest
 import verify_variance
 from verify_variance.__main__ import app
+from verify_variance.reports.numbers import with_error
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
@@ -27,6 +29,7 @@ MODULES = sorted(
     for found in pkgutil.walk_packages(verify_variance.__path__, "verify_variance.")
     if found.name.split(".")[1] in ("stats", "simulations", "reports")
 )
+TABLE = re.compile(r"^\| d_k \| scale \|.*\n(?:\|.*\n)+", re.MULTILINE)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if path.exists()]
 
@@ -115,6 +118,32 @@ def test_the_readme_shows_the_main_command():
     assert "$ verify-variance --dk 16 32 64 128\n" in (ROOT / "README.md").read_text()
 
 
+def scaling_table() -> list[str]:
+    """What scaling does, as the README shows it: exact but for the median, which is measured."""
+    heads = ["d_k", "scale", "max probability", "entropy", "effective keys", "rms Jacobian"]
+    lines = ["| " + " | ".join([*heads, "median Jacobian"]) + " |", "|---:|---|" + "---:|" * 5]
+    median = "jacobian_frobenius_median"
+    measured = verify_variance.verify(
+        dk=[16, 32, 64, 128], n_keys=10, quantities=median, samples=100_000
+    )
+    for row in measured.record["rows"]:
+        case = verify_variance.Case(d_k=row["d_k"], n_keys=10, scale=row["scale"])
+        top, entropy, square = (
+            verify_variance.predict(case, name).value
+            for name in ("max_prob", "entropy", "jacobian_frobenius_sq")
+        )
+        cells = [str(row["d_k"]), row["scale"]]
+        cells += [f"{x:.3f}" for x in (top, entropy, math.exp(entropy), math.sqrt(square))]
+        cells += [with_error(row["estimate"], row["mcse"])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def test_the_readme_shows_what_scaling_does():
+    text = (ROOT / "README.md").read_text()
+    assert TABLE.search(text)[0] == "\n".join(scaling_table()) + "\n"
+
+
 def test_a_planted_lie_is_found(tmp_path):
     text = "```console\n$ verify-variance predict --dk 4\n...\n    4         4  closed form\n```\n"
     ((command, shown),) = sessions(text)
@@ -186,4 +215,5 @@ def rewritten(text: str, folder: Path) -> str:
 
 if __name__ == "__main__":
     readme = ROOT / "README.md"
-    readme.write_text(rewritten(readme.read_text(), ROOT / "tests"))
+    text = rewritten(readme.read_text(), ROOT / "tests")
+    readme.write_text(TABLE.sub("\n".join(scaling_table()) + "\n", text))
