@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .reports.result import Result as Result
     from .simulations.black_box import ProbeError as ProbeError
@@ -62,7 +62,7 @@ _HOMES = {
     "predict": "stats.predict",
     "probe_factor": "simulations.probe",
 }
-__all__ = ["__version__", "verify", *_HOMES]
+__all__ = ["__version__", "check_claims", "verify", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -101,10 +101,9 @@ def verify(
     """
     from .reports.record import make_record, resolved
     from .reports.result import Result
+    from .simulations import devices as machine  # loads no JAX yet
     from .stats.request import options_from
     from .stats.run import Run
-
-    from .simulations import devices as machine  # loads no JAX yet
 
     cases, decision = options_from(options)
     seed = decision.chosen_seed()
@@ -132,3 +131,48 @@ def verify(
     provenance = machine.provenance(devices) | watch.read() | {"seed": seed, "resumed_blocks": 0}
     request = resolved(cases, decision, platform=platform, seed=seed)
     return Result(make_record("run", request, rows, run.rates, provenance))
+
+
+def check_claims(
+    name: str, *, only: Sequence[str] = (), seed: int = 0, platform: str = "auto"
+) -> Result:
+    """Judge published figures: what `verify-variance claims` does.
+
+    Args:
+        name: `documents`, `example`, or the path of a TOML file of claims.
+        only: verdicts of the rows that are kept, such as `refuted`; all by default.
+        seed: seed of what has to be measured (gradients); most claims are exact.
+        platform: `auto`, `cpu`, `gpu` or `tpu`.
+
+    Returns:
+        A Result whose verdict is `match` where every claim came out as its author expects.
+
+    Raises:
+        InputError: for a file that breaks a rule, with its line.
+
+    Examples:
+        >>> import verify_variance as vv
+        >>> vv.check_claims("example").verdict
+        'match'
+
+    """
+    from .reports.claim_options import ClaimOptions
+    from .reports.claims import claims_record, read_claims
+    from .reports.result import Result
+    from .simulations import devices as machine  # loads no JAX yet
+    from .stats.claim_settings import requests_of
+    from .stats.claim_verdicts import judge_claims
+
+    options = ClaimOptions(only=tuple(only), seed=str(seed))
+    options.verdicts()
+    file, chosen = read_claims(name), options.chosen_seed()
+    watch, requests = machine.Stopwatch(), requests_of(file.claims)
+    measured, provenance = {}, {}
+    if requests:
+        devices = machine.use_platform(platform)
+        from .simulations.gradients import measure_request
+
+        measured = {request: measure_request(request, chosen) for request in requests}
+        provenance = machine.provenance(devices)
+    judged = judge_claims(file.claims, measured)
+    return Result(claims_record(judged, file, options, provenance | watch.read()))

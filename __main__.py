@@ -19,6 +19,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from . import __version__
 from .reports.checked import RateOptions
+from .reports.claim_options import ClaimOptions
 from .reports.output import OutputOptions
 from .reports.settings import DEBUG, sources
 from .stats.checks import InputError
@@ -33,7 +34,9 @@ Decision = Annotated[DecisionOptions, Flat]
 Rates = Annotated[RateOptions, Flat]
 Output = Annotated[OutputOptions, Flat]
 Devices = Annotated[DeviceOptions, Flat]
+Claims = Annotated[ClaimOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
+CLAIMS = ClaimOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
 
@@ -127,6 +130,34 @@ def check(
     output.check()
     logits = read_logits(file, array)
     return _show(checked(logits, cases, rates, file=file, array=array), output)
+
+
+@app.command
+def claims(
+    name: str,
+    /,
+    *,
+    options: Claims = CLAIMS,
+    output: Output = OUTPUT,
+    devices: Devices = DEVICES,
+) -> int:
+    """Judge published figures: exit 1 where a claim is not what its author expects.
+
+    Parameters
+    ----------
+    name
+        documents (three articles), example (annotated), or a TOML file of claims.
+
+    """
+    from . import check_claims
+    from .reports.claims import checked_claims, read_claims
+
+    output.check()
+    if options.check:
+        return _emit(checked_claims(read_claims(name)), output)
+    seed = options.chosen_seed()
+    result = check_claims(name, only=options.only, seed=seed, platform=devices.platform)
+    return _show(result, output)
 
 
 @app.command

@@ -77,6 +77,16 @@ def read_settings(path: str, *keys: str) -> dict[str, Any]:
     return table
 
 
+def read_text(path: str, what: str) -> str:
+    """The text of a file; `what` is what an error calls it."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{what} {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{what} {path} must be UTF-8 text; save it as such") from None
+
+
 def read_logits(path: str, array: str | None = None) -> Any:
     """The numbers of an npy, npz or csv file; nothing in it is ever unpickled or executed."""
     source = Path(path)

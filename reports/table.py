@@ -23,6 +23,10 @@ def render(record: Record, form: str) -> str:
         return json.dumps(record, indent=2, allow_nan=False)
     if form in ("csv", "tsv"):
         return _delimited(record, "," if form == "csv" else "\t")
+    if record["command"] == "claims":
+        from .claim_table import claim_table
+
+        return claim_table(record, form)
     if form == "plain":
         return _plain(record)
     case, results = layouts(record)[0]

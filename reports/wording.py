@@ -32,6 +32,10 @@ def summary(record: Record) -> str:
         return ""
     if record["command"] == "plan":
         return _planned(record)
+    if record["command"] == "claims":
+        from .claim_table import claim_summary
+
+        return claim_summary(record)
     compared = [row for row in record["rows"] if row["verdict"] != "measured"]
     lines = [_counted(verdict_counts(record["rows"]))]
     if compared:
@@ -114,6 +118,8 @@ def _rates(record: Record) -> str:
 def advice(record: Record) -> list[str]:
     """What to do now, for every mismatch and undecided row; then what their notes say."""
     rows = record["rows"]
+    if record["command"] == "claims":
+        return []  # each row says why
     return [
         *(_mismatch(row) for row in rows if row["verdict"] == "mismatch"),
         *_grouped(

@@ -1,0 +1,144 @@
+"""Published figures beside what is so: claim files by name, and the record of judged claims."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..stats.checks import choice
+from ..stats.claim_files import parse_claims
+from ..stats.claim_outcomes import Outcome
+from ..stats.claim_settings import requests_of
+from ..stats.claim_verdicts import Judged
+from ..stats.claim_wording import said, shown
+from ..stats.claims import FALSE_ALARM, ClaimFile
+from .claim_options import ClaimOptions
+from .files import read_text
+from .record import Record, make_record
+
+SHIPPED = ("documents", "example")
+_FOLDER = Path(__file__).resolve().parent.parent / "stats"
+
+
+def read_claims(name: str) -> ClaimFile:
+    """The claims of a shipped file (`documents`, `example`) or of a TOML file.
+
+    Examples:
+        >>> len(read_claims("documents").claims)
+        91
+
+    """
+    if "." not in name and "/" not in name:
+        choice("claims", name, SHIPPED)
+    path = str(_FOLDER / f"{name}.toml") if name in SHIPPED else name
+    return parse_claims(read_text(path, "claims"), name)
+
+
+def checked_claims(file: ClaimFile) -> str:
+    """What a validated file holds, in one line."""
+    tests = sum(len(claim.tests) for claim in file.claims)
+    measured = len(requests_of(file.claims))
+    expected = sum(claim.expect is not None for claim in file.claims)
+    return (
+        f"{file.name}: {len(file.claims)} claims, {tests} tests ({measured} to be measured), "
+        f"{expected} with an expectation; no error"
+    )
+
+
+def claims_record(
+    judged: Sequence[Judged],
+    file: ClaimFile,
+    options: ClaimOptions,
+    provenance: Mapping[str, object] | None = None,
+) -> Record:
+    """The record of judged claims; its verdict is about their expectations alone.
+
+    `counts` has, by source, how many claims have each verdict; `rows` has those asked for.
+    """
+    request = {"claims": file.name, "only": list(options.only), "seed": options.chosen_seed()}
+    record = make_record("claims", request, [], None, provenance)
+    met = [one.as_expected for one in judged if one.claim.expect is not None]
+    record["verdict"] = "measured" if not met else "match" if all(met) else "mismatch"
+    record["design"]["false_alarm"] = FALSE_ALARM
+    record["documents"] = dict(file.documents)
+    record["counts"] = {
+        source: Counter(_counted(one) for one in judged if one.claim.source == source)
+        for source in dict.fromkeys(one.claim.source for one in judged)
+    }
+    record["unexpected"] = [one.claim.id for one in judged if one.as_expected is False]
+    record["rows"] = [_row(one) for one in judged if one.word in options.verdicts()]
+    return record
+
+
+def _counted(judged: Judged) -> str:
+    return f"{judged.word} (post hoc)" if "post hoc" in judged.verdict else judged.word
+
+
+def _row(judged: Judged) -> Record:
+    """A row with every key of a record's rows, and those of claims besides."""
+    outcomes = [outcome for group in judged.outcomes for outcome in group]
+    claim, tests = judged.claim, judged.claim.tests
+    row: Record = dict.fromkeys(_ROW_KEYS)
+    row |= {
+        "id": claim.id,
+        "source": claim.source,
+        "claim": claim.statement,
+        "claimed": " | ".join(said(test) for test in tests) or None,
+        "computed": " | ".join(
+            ", ".join(shown(outcome.computed, test.figure.units) for outcome in group)
+            for test, group in zip(tests, judged.outcomes, strict=True)
+        )
+        or None,
+        "verdict": judged.verdict,
+        "why": judged.why or None,
+        "expect": claim.expect,
+        "as_expected": judged.as_expected,
+        "quantity": " | ".join(dict.fromkeys(test.quantity for test in tests)) or None,
+        "p_value": judged.p_value,
+    }
+    if len(outcomes) == 1:
+        row |= {"draws": tests[0].draws} | _numbers(outcomes[0])
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _numbers(outcome: Outcome) -> Record:
+    """What a row says in numbers where one test has one outcome."""
+    computed, case = outcome.computed[0], outcome.computed[0].case
+    row: Record = {"z": outcome.z, "last_digits": outcome.last_digits}
+    values = [_ends(c.low, c.high) for c in outcome.computed]
+    value = values[0] if len(values) == 1 else values
+    if computed.kind == "measured":
+        row |= {"estimate": value, "mcse": computed.error, "theory": computed.exact}
+        row |= {"draws": computed.draws, "theory_kind": "quadrature" if computed.exact else "none"}
+    else:
+        row |= {"theory": value, "theory_kind": computed.kind}
+    if computed.reference is not None:
+        row["formula"] = computed.reference.formula
+    if case is not None and len(outcome.computed) == 1:
+        row |= {"d_k": case.d_k, "n_keys": case.n_keys, "scale": case.scale}
+        row |= {"elements": case.elements, "weights": case.weights, "dtype": case.dtype}
+        row["parameters"] = case.parameters()
+    return row
+
+
+def _ends(low: Any, high: Any) -> Any:
+    values = low.tolist()
+    return values if low.ndim or float(low) == float(high) else [values, high.tolist()]
+
+
+def _plain(value: Any) -> Any:
+    """Plain Python data: JSON has no infinity, so what is not finite is absent."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_ROW_KEYS = (
+    "id", "source", "claim", "claimed", "computed", "why", "expect", "as_expected", "last_digits",
+    "quantity", "d_k", "n_keys", "elements", "weights", "ensemble", "scale", "transform", "dtype",
+    "parameters", "draws", "theory", "theory_kind", "formula", "estimate", "mcse", "gap", "z",
+    "p_value", "p_adjusted", "ci_low", "ci_high", "tolerance", "detectable", "verdict", "note",
+)  # fmt: skip
