@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from .arrays import as_numpy
 from .cases import Case, Reference
 from .causes import Cause, factor_causes
-from .checks import InputError, choice, count, positive
+from .checks import InputError, choice, count, number, positive
 from .failures import FALSE_ALARM, InconclusiveError, inconclusive, mismatch
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def assert_matches(
     from .quantities import QUANTITIES
     from .replicates import judged_row
 
-    choice("quantity", quantity, QUANTITIES)
+    choice("quantity", quantity, [name for name in QUANTITIES if "median" not in name])
     rates = _rates(false_alarm, power, tolerance)
     if isinstance(reference, Case):
         return _assert_case(samples, reference, quantity, rates)
@@ -138,7 +138,7 @@ def assert_matches(
             "average within a replicate, or give the Case as the reference"
         )
     if not isinstance(reference, Reference):
-        value = float(reference)
+        value = number("reference", reference, "a number, Reference or Case", lambda x: True)
         if quantity != "mean":
             raise InputError(
                 f"a number is compared with the mean of the samples, got quantity {quantity!r}; "

@@ -133,7 +133,7 @@ def test_a_budget_and_rates_of_ones_own(tmp_path):
 
 def test_workers_of_xdist_bring_their_checks_home(tmp_path, project):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
-    done = run_pytest(tmp_path, PROJECT, "-n", "2")
+    done = run_pytest(tmp_path, PROJECT, "-n", "1")
     said = next(line for line in project.splitlines() if line.startswith("logit checks: "))
     assert said in done.stdout.splitlines()
 

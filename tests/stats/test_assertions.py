@@ -284,6 +284,10 @@ def test_what_assert_matches_refuses():
         assert_matches(logits(), Reference(None, 1.0, None, None, "none", ""))
     with pytest.raises(InputError, match="did you mean variance"):
         assert_matches(logits(), Case(64), quantity="varience")
+    with pytest.raises(InputError, match="unknown quantity 'jacobian_frobenius_median'"):
+        assert_matches(logits(), 0.0, quantity="jacobian_frobenius_median")
+    with pytest.raises(InputError, match="reference must be a number, Reference or Case"):
+        assert_matches(logits(), "variance")
     assert assert_matches(matrices(), Case(16), quantity="variance").estimate.draws == 2000
 
 
