@@ -315,7 +315,7 @@ def test_attention_of_torch():
     [
         ({"d_k": 0}, "d_k must be a positive integer, got 0"),
         ({"d_k": ()}, "d_k needs at least one value"),
-        ({"expected": "sqrt"}, "did you mean sqrt-dk"),
+        ({"expected": "sqrt"}, "unknown scale 'sqrt'; did you mean"),
         ({"expected": 0.0}, "expected must be a positive number"),
         ({"layout": "bhdl"}, "unknown layout 'bhdl'"),
         ({"dtype": "int8"}, "unknown dtype 'int8'"),
