@@ -10,7 +10,7 @@ from .record import Record
 
 WIDTH = 100
 _HEADERS = ("id", "said", "computed", "verdict")
-_WIDEST = (14, 21, 24, 60)
+_WIDEST = (14, 20, 24, 60)
 
 
 def claim_table(record: Record, form: str) -> str:

@@ -99,6 +99,11 @@ def _row(judged: Judged) -> Record:
         "quantity": " | ".join(dict.fromkeys(test.quantity for test in tests)) or None,
         "p_value": judged.p_value,
     }
+    if claim.joint and not tests and judged.p_value is not None:
+        row |= {
+            "claimed": f"{', '.join(claim.joint)} agree",
+            "computed": f"p = {judged.p_value:.2f}",
+        }
     if len(outcomes) == 1:
         row |= {"draws": tests[0].draws} | _numbers(outcomes[0])
     return {name: _plain(value) for name, value in row.items()}

@@ -27,6 +27,7 @@ class Outcome:
     p_value: float | None = None
     last_digits: float | None = None
     reading: str = ""
+    quantity: str = ""
 
 
 def judge_test(test: Test, measured: Measurements) -> tuple[Outcome, ...]:
@@ -35,7 +36,8 @@ def judge_test(test: Test, measured: Measurements) -> tuple[Outcome, ...]:
     outcomes = []
     for name, (quantity, setting, versus) in zip(names, variants(test), strict=True):
         computed = tuple(compute(quantity, setting, versus, measured))
-        outcomes.append(replace(judge_computed(test, quantity, computed), reading=name))
+        outcome = judge_computed(test, quantity, computed)
+        outcomes.append(replace(outcome, reading=name, quantity=quantity))
     return tuple(outcomes)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from .checks import InputError
 from .claim_joint import clash, joint
+from .claim_neighbours import search
 from .claim_outcomes import Outcome, judge_test
 from .claim_values import Measurements
 from .claim_wording import shown, why_of_test
@@ -91,7 +92,10 @@ def _combined(claim: Claim, outcomes: Sequence[Sequence[Outcome]]) -> tuple[str,
     """All tests together: refuted if one is, then what is least certain."""
     told = [_of_readings(t, group) for t, group in zip(claim.tests, outcomes, strict=True)]
     whys = [
-        why_of_test(test, group, verdict)
+        _line(
+            why_of_test(test, group, verdict),
+            search(test, group) if verdict == "refuted" else "",
+        )
         for test, group, verdict in zip(claim.tests, outcomes, told, strict=True)
     ]
     order = ("refuted", "not reproducible", "post hoc", "qualitative", "confirmed")

@@ -31,10 +31,11 @@ def said(test: Test) -> str:
     """
     figure = test.figure
     if figure.kind == "order":
-        return f"{figure.order} than versus"
+        return "ratio > 1" if figure.order == "greater" else "ratio < 1"
     if figure.kind == "between":
         return figure.text.strip("[]").replace(", ", " to ")
-    ratio = "ratio " if test.versus is not None else ""
+    is_ratio = test.versus is not None and test.quantity != "rows_to_tell"
+    ratio = "ratio " if is_ratio else ""
     return f"{ratio}{_SIGNS.get(figure.kind, '')}{figure.text}"
 
 
