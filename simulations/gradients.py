@@ -25,7 +25,7 @@ from ..stats.claim_settings import Request
 from ..stats.claim_values import Measured
 from ..stats.conventions import scale_factor
 from ..stats.layers import layer_of
-from ..stats.row_laws import row_reference
+from ..stats.row_laws import row_law, row_reference
 from .keys import cell_key
 
 REPLICATES = 2048
@@ -125,15 +125,17 @@ def _one_replicate(
 def _layer_norm_rows(request: Request, seed: int) -> Measured:
     """Mean of a row statistic where softmax gets layer-normed logits.
 
-    Given q the logits are iid normal with standard deviation c |q|, and the norm takes it out but
+    Given q the logits are iid normal with standard deviation c |q|, which the norm takes out but
     for its epsilon, so that normal rows of the logits' own size serve.
     """
     if request.versus is not None or request.case.n_keys is None:
         raise InputError(f"{request.quantity} needs n_keys, and has no versus")
     n, rows = request.case.n_keys, 2**17
     key = _key(seed, request.case)
-    std = scale_factor(request.case) * math.sqrt(request.case.d_k or 1)
-    x = std * jax.random.normal(key, (rows, n))
+    law = row_law(request.case, scale_factor(request.case))
+    if isinstance(law, str) or law[0].base != "normal":
+        raise InputError(f"{request.quantity} needs normal keys, got {request.case.elements}")
+    x = law[0].std * jax.random.normal(key, (rows, n))
     centred = x - x.mean(-1, keepdims=True)
     normed = centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + _LAYER_NORM_EPSILON)
     p = jax.nn.softmax(normed, axis=-1)

@@ -6,6 +6,7 @@ of its own number of draws; a value that was measured has one too, and may not t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -98,7 +99,7 @@ def _inside(figure: Figure, i: int, low: float, high: float) -> bool | None:
         return False
     # an error bar wider than the digits given: what it covers is as good as it can be told
     inside = least <= 0.5 * (low + high) <= most
-    return True if inside and high - low <= most - least else None
+    return True if inside and high - low <= most - least < math.inf else None
 
 
 def _by_draws(test: Test, quantity: str, computed: Computed, outcome: Outcome) -> Outcome:

@@ -125,7 +125,7 @@ def check_expression(text: str, names: Names) -> list[str]:
 
     """
     known = {**names, **CONSTANTS, **FUNCTIONS}
-    used: list[str] = []
+    used: dict[str, tuple[int, int]] = {}
     for node in ast.walk(_parsed(text)):
         if not isinstance(node, (*_NODES, *_OPERATORS)):
             kind = type(node).__name__.lower()
@@ -137,9 +137,10 @@ def check_expression(text: str, names: Names) -> list[str]:
         if isinstance(node, ast.Name):
             if node.id not in known:
                 raise InputError(f"unknown name {node.id!r}; {near_names(node.id, known)}")
-            if node.id in names and node.id not in used:
-                used.append(node.id)
-    return used
+            if node.id in names:
+                place = (node.lineno, node.col_offset)
+                used[node.id] = min(place, used.get(node.id, place))
+    return sorted(used, key=lambda name: used[name])
 
 
 def evaluate(text: str, names: Names) -> Array:

@@ -1,0 +1,151 @@
+"""The claims of the documents and of a user's file: verdicts, table, record, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import verify_variance as vv
+from verify_variance.reports.claim_table import claim_table
+from verify_variance.reports.claims import checked_claims, read_claims
+from verify_variance.reports.result import Result
+from verify_variance.reports.table import FORMATS
+from verify_variance.stats.checks import InputError
+from verify_variance.stats.claims import VERDICTS
+
+EXPECTED = {
+    "confirmed": (
+        "A02 A07 A08 A12 A13 A16 A21 A23 A25 A26 A27 A28 A29 A30 A33 A37 B01 B02 B04 B05 B07 B10 "
+        "B13 B14 B16 B21 B22 B23 B24 B26 B28 B29 B32 C01 C02 C04 C08 C12 C17"
+    ),
+    "refuted": (
+        "A01 A04 A05 A06 A10 A11 A14 A15 A17 A18 A22 A31 A34 A38 A39 A40 B03 B08 B11 B18 C05 C09 "
+        "C10 C14"
+    ),
+    "inconsistent": "A09 A24",
+    "not reproducible": "B15 C11",
+    "qualitative": "A03 A42 B06 B17 B25 B27 B30 B31 C03 C06 C07 C16",
+    "needs training": "A19 A20 A32 A35 A36 A41 B09 B12 B19 B20 C13 C15",
+}
+POST_HOC = {"A08", "A12", "A13", "A29", "B23", "B24", "C16"}
+GOOD = """
+[[claim]]
+id = "a"
+statement = "s"
+quantity = "std"
+setting = {dk = 64}
+claimed = 8.0
+expect = "confirmed"
+"""
+
+
+@pytest.fixture(scope="module")
+def documents() -> Result:
+    return vv.check_claims("documents")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "verify_variance", "claims", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.wide
+def test_each_of_the_91_claims_has_its_verdict(documents):
+    rows = documents.record["rows"]
+    verdicts = {row["id"]: row["verdict"] for row in rows}
+    assert len(rows) == len(verdicts) == 91
+    for word, ids in EXPECTED.items():
+        assert {i for i, verdict in verdicts.items() if verdict.startswith(word)} == set(
+            ids.split()
+        )
+    assert {i for i, verdict in verdicts.items() if "post hoc" in verdict} == POST_HOC
+    decided = [row for row in rows if not row["verdict"].startswith(("needs", "not rep"))]
+    assert all(row["claimed"] and row["computed"] for row in decided)
+    assert all(row["why"] for row in rows if not row["verdict"].startswith(("confirmed", "quali")))
+
+
+@pytest.mark.wide
+def test_what_the_documents_say_of_gradients(documents):
+    """Three orders of magnitude smaller, they say; the weights' are larger by the factor."""
+    of_id = {row["id"]: row for row in documents.record["rows"]}
+    assert "of the scores: 0.7" in of_id["C16"]["why"]
+    assert "exact 0.7841" in of_id["C16"]["why"]
+    assert of_id["A17"]["computed"].startswith("3.5")
+
+
+@pytest.mark.wide
+def test_the_counts_and_the_exit_code(documents):
+    assert documents.summary.startswith("91 claims: 33 confirmed, 6 confirmed (post hoc), ")
+    assert "A: 42 claims: " in documents.summary
+    assert "B: 32 claims: " in documents.summary
+    assert "C: 17 claims: " in documents.summary
+    assert (documents.verdict, documents.exit_code) == ("measured", 0)
+
+
+@pytest.mark.wide
+def test_every_format(documents):
+    for form in FORMATS:
+        text = documents.table(form)
+        assert "A04" in text
+        assert "6.358" in text
+    assert max(map(len, documents.table().splitlines())) <= 100
+    assert json.loads(documents.table("json"))["rows"][0]["id"] == "A01"
+
+
+def test_the_example_shows_every_kind_and_meets_its_expectations():
+    result = vv.check_claims("example")
+    assert (result.verdict, result.exit_code) == ("match", 0)
+    words = {word for row in result.record["rows"] for word in VERDICTS if word in row["verdict"]}
+    assert words == {"confirmed", "refuted", "qualitative", "needs training"}
+    one = next(row for row in result.record["rows"] if row["id"] == "simulated")
+    assert (one["draws"], one["theory"], one["d_k"]) == (10000, 4.0, 16)
+    assert one["z"] == pytest.approx(-0.65, abs=0.02)
+    assert one["last_digits"] == pytest.approx(-2)
+
+
+def test_a_failed_expectation_exits_1_and_is_named(tmp_path: Path):
+    file = tmp_path / "mine.toml"
+    file.write_text(GOOD + GOOD.replace('"a"', '"b"').replace("8.0", "8.1"))
+    ended = run(str(file))
+    assert ended.returncode == 1
+    assert "Not as expected: b." in ended.stdout
+    file.write_text(GOOD + GOOD.replace('"a"', '"b"').replace("8.0", "8.1").split("expect")[0])
+    assert run(str(file)).returncode == 0
+
+
+def test_only_some_verdicts_are_shown_and_all_are_counted():
+    result = vv.check_claims("example", only=["refuted"])
+    assert [row["id"] for row in result.record["rows"]] == ["wrong"]
+    assert result.summary.startswith("9 claims: 5 confirmed")
+    none = vv.check_claims("example", only=["not-reproducible"])
+    assert claim_table(none.record, "plain") == "no claim has this verdict"
+    with pytest.raises(InputError, match="unknown verdict 'refuteed'; did you mean refuted"):
+        vv.check_claims("example", only=["refuteed"])
+
+
+def test_check_validates_without_jax(tmp_path: Path):
+    code = (
+        "import sys; from verify_variance.__main__ import main; "
+        "sys.argv = ['x', 'claims', 'documents', '--check']\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code\n"
+        "assert 'jax' not in sys.modules"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("documents: 91 claims, ")
+    assert "no error" in checked_claims(read_claims("example"))
+
+
+def test_errors_exit_2_with_file_and_line(tmp_path: Path):
+    file = tmp_path / "mine.toml"
+    file.write_text(GOOD.replace("claimed", "claimd"))
+    ended = run(str(file), "--check")
+    assert ended.returncode == 2
+    assert f"{file}, line 7: unknown key of a claim 'claimd'; did you mean claimed" in ended.stderr
+    for name, said in (
+        ("document", "unknown claims 'document'; did you mean documents"),
+        (str(tmp_path / "none.toml"), "cannot be read: No such file"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read_claims(name)
