@@ -88,7 +88,8 @@ def _squares(case: Case, seed: int) -> NDArray[np.float64]:
 
 def _key(seed: int, case: Case) -> Array:
     words = jnp.array(cell_key(seed, case.canonical()), jnp.uint32)
-    return jax.random.wrap_key_data(words, impl="threefry2x32")
+    key: Array = jax.random.wrap_key_data(words, impl="threefry2x32")
+    return key
 
 
 @lru_cache(maxsize=16)

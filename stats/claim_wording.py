@@ -85,11 +85,18 @@ def why_of_test(test: Test, outcomes: Sequence[Outcome], verdict: str) -> str:
     if outcome.p_value is not None:
         gap = f"{outcome.z:+.2f} standard errors of {test.draws} draws"
         parts.append(f"{gap}, p = {outcome.p_value:.2g}")
+    if len(outcomes) == 1 and (test.draws or verdict.startswith("refuted")):
+        parts.append(_off(outcome))
     if verdict.startswith("refuted"):
         parts += [_neighbour(test, outcome) if len(outcomes) == 1 else "", _chance(test, outcomes)]
     elif test.figure.kind == "limit" and (outcome.last_digits or 0) <= -0.5:
         parts.append("truncated to whole units")
     return "; ".join(filter(None, parts))
+
+
+def _off(outcome: Outcome) -> str:
+    off = outcome.last_digits
+    return "" if off is None or abs(off) > 999 else f"off by {off:+.3g} in the last digit"
 
 
 def _with_exact(outcome: Outcome) -> str:

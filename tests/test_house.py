@@ -14,7 +14,10 @@ FLOORS = ("stats", "simulations", "reports")
 SOURCES = sorted([*ROOT.glob("*.py"), *(p for f in FLOORS for p in (ROOT / f).rglob("*.py"))])
 PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
-LONGER_FILES = {"stats/request.py": 380}  # every option with its documentation
+LONGER_FILES = {
+    "stats/request.py": 380,  # every option with its documentation
+    "__main__.py": 320,  # every command, and every way out
+}
 
 
 def imports(source: str, module: str) -> Iterator[str]:
