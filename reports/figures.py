@@ -1,0 +1,87 @@
+"""The figures by name, and their images; drawn from records, so without JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..stats.checks import InputError, choice
+from . import figure_laws, figure_rows, figure_sweeps
+from .panels import FigureData
+from .record import Record
+
+FIGURES: dict[str, Callable[[Sequence[Record]], FigureData]] = {
+    "variance": figure_sweeps.variance,
+    "softmax": figure_sweeps.softmax,
+    "jacobian": figure_sweeps.jacobian,
+    "gap": figure_rows.gap,
+    "z": figure_rows.z_scores,
+    "law": figure_laws.law,
+    "saturation": figure_laws.saturation,
+}
+_NEEDS = {
+    "variance": "rows of variance or std",
+    "softmax": "rows of max_prob or entropy",
+    "jacobian": "rows of Jacobian norms",
+    "gap": "rows that were compared with theory",
+    "z": "rows that were compared with theory",
+    "law": "logit moments of drawn q and k",
+}
+
+
+def figure_data(name: str, records: Sequence[Record]) -> FigureData:
+    """What a figure shows of the rows of records; InputError where they have nothing for it.
+
+    Examples:
+        >>> from .theory import predicted
+        >>> from ..stats.request import CaseOptions
+        >>> data = figure_data("variance", [predicted(CaseOptions()).record])
+        >>> data.panels[0].y.label
+        'Var(q·k)'
+
+    """
+    make = FIGURES[choice("figure", name, FIGURES)]
+    data = make([row for record in records for row in record["rows"]])
+    if not data.panels:
+        raise InputError(f"figure {name} needs {_NEEDS[name]}, got none; run with such quantities")
+    return data
+
+
+def figures_of(records: Sequence[Record]) -> list[FigureData]:
+    """Every figure that the records have something for."""
+    rows = [row for record in records for row in record["rows"]]
+    return [data for make in FIGURES.values() if (data := make(rows)).panels]
+
+
+def figure_form(path: str | None) -> str:
+    """The form that a file's name asks for: svg, png or pdf."""
+    from .drawing import FORMS
+
+    form = "svg" if path is None else Path(path).suffix.removeprefix(".")
+    if form not in FORMS:
+        raise InputError(f"output of a figure must end in .svg, .png or .pdf, got {path}")
+    return form
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that a notebook shows by itself; `data` is what is drawn, `image` its bytes."""
+
+    data: FigureData
+    style: str = "screen"
+
+    def image(self, form: str = "svg") -> bytes:
+        """The figure as svg, png or pdf; the same bytes for the same data."""
+        from .drawing import drawn
+
+        return drawn(self.data.panels, form, self.style)
+
+    def save(self, path: str) -> None:
+        """Write the figure in the form that the name ends in."""
+        from .files import write_bytes
+
+        write_bytes(path, self.image(figure_form(path)))
+
+    def _repr_svg_(self) -> str:
+        return self.image().decode()

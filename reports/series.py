@@ -1,0 +1,172 @@
+"""Rows of records as series to draw: one line of points for each case, with its theory."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+
+from ..stats.cases import Case, Reference
+from ..stats.checks import InputError
+from ..stats.predict import predict
+from .record import Record
+
+Transform = Callable[[float], float]
+Span = tuple[float, float, float]  # x, low, high
+MOST_SERIES = 6  # colours that are told apart by everybody
+_ENOUGH = 9  # points through which a smooth curve is drawn
+_DENSE = 33
+
+
+@dataclass
+class Series:
+    """Rows that differ in their x alone."""
+
+    label: str
+    rows: list[Record] = field(default_factory=list)
+
+
+def x_of(row: Record) -> float | None:
+    """Where a row stands: its head dimension, or the given standard deviation of its logits."""
+    x = row["parameters"].get("logit_std") if row["d_k"] is None else row["d_k"]
+    return float(x) if isinstance(x, int | float) and x > 0 else None
+
+
+def by_x(rows: Iterable[Record], quantity: str) -> list[Series]:
+    """Series of one quantity; rows of given logits only where nothing has a d_k."""
+    chosen = [row for row in rows if row["quantity"] == quantity and x_of(row) is not None]
+    chosen = [row for row in chosen if row["d_k"] is not None] or chosen
+    keys = [_said(row) for row in chosen]
+    same = set.intersection(*(set(key.items()) for key in keys)) if keys else set()
+    series: dict[str, Series] = {}
+    for row, key in zip(chosen, keys, strict=True):
+        label = ", ".join(_words(*item) for item in key.items() if item not in same)
+        series.setdefault(json.dumps(key), Series(label)).rows.append(row)
+    return list(series.values())
+
+
+def _said(row: Record) -> dict[str, str]:
+    """What a row is about besides quantity and x, as words."""
+    names = ("scale", "elements", "weights", "ensemble", "n_keys", "transform", "dtype")
+    said = {name: str(row[name]) for name in names if row[name] is not None}
+    own = row["parameters"].items()
+    return said | {name: f"{value}" for name, value in own if name != "logit_std" or row["d_k"]}
+
+
+def _words(name: str, value: str) -> str:
+    if name == "scale":
+        return scale_words(value)
+    return value if name in ("elements", "weights", "dtype") else f"{name} {value}"
+
+
+def scale_words(scale: str) -> str:
+    """A scale as a legend says it."""
+    return {"none": "unscaled", "sqrt-dk": "scaled by 1/√dₖ"}.get(scale, f"scale {scale}")
+
+
+def case_of(row: Record) -> Case | None:
+    """The case that a row of a record is about, or None where a Case cannot say it.
+
+    Examples:
+        >>> from .theory import predicted
+        >>> from ..stats.request import CaseOptions
+        >>> case_of(predicted(CaseOptions(dk=("8",), sigma=("2",))).record["rows"][0])
+        Case(d_k=8, n_keys=None, elements_q='normal', elements_k='normal', sigma_q=2.0, \
+sigma_k=2.0, mean_q=0.0, mean_k=0.0, correlation=0.0, logit_std=None, scale='none', \
+dtype='float32', weights=None, d_model=None, heads=None, tokens='layernorm', \
+pair='off-diagonal', ensemble='weights')
+
+    """
+    types = {f.name: str(f.type) for f in fields(Case)}
+    given = dict(row["parameters"])
+    if row["transform"] is not None or not given.keys() <= types.keys():
+        return None
+    if row["elements"] is not None:
+        q, _, k = row["elements"].partition(" x ")
+        given |= {"elements_q": q, "elements_k": k or q}
+    given |= {"d_k": row["d_k"], "n_keys": row["n_keys"], "weights": row["weights"]}
+    given |= {name: row[name] for name in ("scale", "dtype") if row[name] is not None}
+    if row["weights"] is not None:
+        given["ensemble"] = str(row["ensemble"]).removeprefix("fresh ")
+    right = all(
+        value is None or isinstance(value, str if "str" in types[name] else int | float)
+        for name, value in given.items()
+    )
+    return Case(**given) if right else None
+
+
+def reference_of(case: Case | None, quantity: str) -> Reference | None:
+    """Theory for a case out of a record, or None where there is none."""
+    if case is None:
+        return None
+    try:
+        return predict(case, quantity)
+    except (InputError, ArithmeticError):
+        return None
+
+
+def theory_along(series: Series) -> list[Span]:
+    """Theory along a series as (x, low, high), the ends equal but for a bracket.
+
+    What the record has, and what theory says between: often for a closed form, halfway for a
+    quadrature, whose smooth curve is then drawn through.
+    """
+    found = {x: _ends(row["theory"]) for row in series.rows if (x := x_of(row)) is not None}
+    known = {x: ends for x, ends in found.items() if ends is not None}
+    if not known:
+        return []
+    row = next(row for row in series.rows if row["theory"] is not None)
+    case = case_of(row)
+    between = _between(sorted(known), row["theory_kind"] == "closed form", row["d_k"] is not None)
+    for x in dict.fromkeys(between):
+        if case is None or x in known:
+            continue
+        moved = replace(case, d_k=int(x)) if row["d_k"] else replace(case, logit_std=x)
+        reference = reference_of(moved, row["quantity"])
+        if reference is not None and (ends := _ends(reference.value)) is not None:
+            known[x] = ends
+    return [(x, *known[x]) for x in sorted(known)]
+
+
+def _ends(theory: object) -> tuple[float, float] | None:
+    if isinstance(theory, list | tuple):
+        return float(theory[0]), float(theory[1])
+    return None if not isinstance(theory, int | float) else (float(theory), float(theory))
+
+
+def _between(xs: Sequence[float], dense: bool, whole: bool) -> list[float]:
+    low, high = (xs[0], xs[-1]) if len(xs) > 1 else (xs[0] / 2, xs[0] * 2)
+    if dense:
+        steps = [math.log(low) + i / (_DENSE - 1) * math.log(high / low) for i in range(_DENSE)]
+        points = [math.exp(step) for step in steps]
+    elif len(xs) >= _ENOUGH:
+        points = []
+    else:
+        ends = [low, *xs, high]
+        points = [math.sqrt(a * b) for a, b in pairwise(ends)]
+        points += [low, high]
+    return [max(round(x), 1) if whole else x for x in points if low <= x <= high * (1 + 1e-9)]
+
+
+def smooth(span: Sequence[Span], points: int = 61) -> list[Span]:
+    """A curve through the points, monotone between them (cubic in the logarithm of x).
+
+    Examples:
+        >>> curve = smooth([(1.0, 0.0, 0.0), (10.0, 1.0, 1.0), (100.0, 2.0, 2.0)])
+        >>> [round(y, 12) for x, y, _ in curve[::30]]
+        [0.0, 1.0, 2.0]
+
+    """
+    if not 3 <= len(span) <= 2 * _ENOUGH:  # too few for a curve, or as good as one
+        return list(span)
+    import numpy as np
+    from scipy.interpolate import PchipInterpolator
+
+    table = np.array(span)
+    at = np.log(table[:, 0])
+    curve = PchipInterpolator(at, table[:, 1:])
+    fine = np.linspace(at[0], at[-1], points)
+    at_fine = zip(np.exp(fine).tolist(), curve(fine).tolist(), strict=True)
+    return [(x, low, high) for x, (low, high) in at_fine]
