@@ -40,8 +40,9 @@ def measure(
         parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))
         progress(((n_blocks - 1) * block + last) * elements_per_draw(cell.case))
     blocks = np.concatenate(parts)
+    count, centre, first, *sums = blocks.T[: 2 + logits.ORDER]
     check_blocks(
-        blocks[:, [0, 1, *range(3, 2 + logits.ORDER)]],
+        np.column_stack([count, centre + first / count, *sums]),
         block,
         lattice=is_lattice(cell),
         what=cell.case.canonical(),
