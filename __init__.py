@@ -170,9 +170,9 @@ def check_claims(
     measured, provenance = {}, {}
     if requests:
         devices = machine.use_platform(platform)
-        from .simulations.gradients import measure_request
+        from .simulations.claims import measure_claim
 
-        measured = {request: measure_request(request, chosen) for request in requests}
+        measured = {request: measure_claim(request, chosen, devices) for request in requests}
         provenance = machine.provenance(devices)
     judged = judge_claims(file.claims, measured)
     return Result(claims_record(judged, file, options, provenance | watch.read()))

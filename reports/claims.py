@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..stats.checks import choice
+from ..stats.checks import InputError, near_names
 from ..stats.claim_files import parse_claims
 from ..stats.claim_outcomes import Outcome
-from ..stats.claim_settings import requests_of
 from ..stats.claim_verdicts import Judged
 from ..stats.claim_wording import said, shown
 from ..stats.claims import FALSE_ALARM, ClaimFile
@@ -31,8 +30,8 @@ def read_claims(name: str) -> ClaimFile:
         91
 
     """
-    if "." not in name and "/" not in name:
-        choice("claims", name, SHIPPED)
+    if name not in SHIPPED and not Path(name).suffix:
+        raise InputError(f"unknown claims {name!r}; {near_names(name, SHIPPED)}, or a TOML file")
     path = str(_FOLDER / f"{name}.toml") if name in SHIPPED else name
     return parse_claims(read_text(path, "claims"), name)
 
@@ -40,10 +39,9 @@ def read_claims(name: str) -> ClaimFile:
 def checked_claims(file: ClaimFile) -> str:
     """What a validated file holds, in one line."""
     tests = sum(len(claim.tests) for claim in file.claims)
-    measured = len(requests_of(file.claims))
     expected = sum(claim.expect is not None for claim in file.claims)
     return (
-        f"{file.name}: {len(file.claims)} claims, {tests} tests ({measured} to be measured), "
+        f"{file.name}: {len(file.claims)} claims, {tests} tests, "
         f"{expected} with an expectation; no error"
     )
 

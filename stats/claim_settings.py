@@ -10,6 +10,8 @@ from .cases import Case
 from .checks import InputError
 from .claim_names import MEASURED, ROWS, check_quantity
 from .claims import Claim, Setting, Test
+from .predict import predict
+from .quantities import QUANTITIES
 from .request import CaseOptions, options_of, requested_rows
 
 
@@ -84,8 +86,21 @@ def requests_of(claims: Iterable[Claim]) -> list[Request]:
         for claim in claims
         for test in claim.tests
         for quantity, setting, versus in variants(test)
-        if quantity in MEASURED
         for case, other in paired_cases(quantity, setting, versus)
         if case is not None
+        and not (known(quantity, case) and (not other or known(quantity, other)))
     }
     return list(requests)
+
+
+def known(quantity: str, case: Case) -> bool:
+    """Whether an exact value exists: not for gradients, nor where theory gives a bracket or none.
+
+    Examples:
+        >>> known("std", Case(d_k=64)), known("wq_gradient", Case(d_k=64))
+        (True, False)
+
+    """
+    if quantity not in QUANTITIES:
+        return quantity not in MEASURED
+    return isinstance(predict(case, quantity).value, float)

@@ -72,9 +72,11 @@ def compute(
     """The value in every case that the setting spells out, or its ratio to that in versus."""
     values = []
     for case, other in paired_cases(quantity, setting, versus):
-        if quantity in MEASURED:
-            assert case is not None
-            values.append(Computed.measured(measured[Request(quantity, case, other)], case))
+        found = None if case is None else measured.get(Request(quantity, case, other))
+        if found is not None and case is not None:
+            values.append(Computed.measured(found, case))
+        elif quantity in MEASURED:
+            raise InputError(f"{quantity} has to be measured, and was not")
         elif quantity == "rows_to_tell":
             values.append(Computed.exactly(_rows_to_tell(case, other), case))
         else:
