@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,8 @@ from .stats.checks import InputError
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .reports.result import Result
 
 Flat = Parameter(name="*")
@@ -77,7 +80,7 @@ def run(
     output.check()
     with Progress(None if output.quiet else sys.stderr) as progress:
         options = vars(cases) | vars(decision) | vars(devices)
-        result = verify(progress=progress.advance, **options)
+        result = verify(progress=_unless_interrupted(progress.advance), **options)
     return _show(result, output)
 
 
@@ -182,6 +185,8 @@ def doctor(*, devices: Devices = DEVICES) -> int:
 def main() -> None:
     """Entry point: every way out has its exit code, and no traceback exits 1."""
     tokens = [_unaliased(token) for token in sys.argv[1:]]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         _print("")  # --help is still in the buffer
@@ -194,6 +199,24 @@ def main() -> None:
     except (Exception, SystemExit) as error:  # rich exits where the reader of --help went away
         code = _failed(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+_interrupts: list[int] = []
+
+
+def _interrupt(number: int, _: object) -> None:
+    """Ctrl-C, kept as well: an exception that falls into an import or a callback can be lost."""
+    _interrupts.append(number)
+    raise KeyboardInterrupt
+
+
+def _unless_interrupted(advance: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    def checked(drawn: int, total: int) -> None:
+        if _interrupts:
+            raise KeyboardInterrupt
+        advance(drawn, total)
+
+    return checked
 
 
 def _unaliased(token: str) -> str:
