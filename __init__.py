@@ -111,7 +111,7 @@ def verify(
 
     def drawn_weights(case: Case) -> Any:
         machine.use_platform(platform)
-        return importlib.import_module(".simulations.weights", __name__).drawn_weights(case, seed)
+        return importlib.import_module(".simulations.matrices", __name__).drawn_weights(case, seed)
 
     run = Run.planned(cases, decision, drawn_weights)  # complaints come before JAX is loaded
 

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from ..stats.cases import Case
 from ..stats.moments import Moments
 from .drawing import Drawn, drawn_logits, prepared
+from .half import HalfRecipe
 from .keys import block_words
+from .layers import replicates_in_block
 from .recipes import Key, block_key, cell_words, with_float64
 from .reduce import tree_sum
 from .sharding import device_mesh, on_each_device
-from .weights import replicates_in_block
 
 BLOCK = 65536  # replicates in a block
 FEWEST_LANES = 1024
@@ -63,10 +64,13 @@ def _measure_block(recipe: Drawn, lanes: int, cell: Key, block: Array, numbers: 
     """Columns of one block; `block` is (index high, index low, count)."""
     key = block_key(cell, block[0], block[1])
     y = drawn_logits(recipe, key, numbers, lanes) / numbers.unit
+    valid = jnp.arange(lanes, dtype=jnp.uint32) < block[2]
     count = block[2]
-    valid = jnp.arange(lanes, dtype=jnp.uint32) < count
-    signed = power_sums(y, valid, count, ORDER)
-    absolute = power_sums(jnp.abs(y), valid, count, ABS_ORDER)
+    if isinstance(recipe, HalfRecipe):
+        valid &= jnp.isfinite(y)
+        count = valid.sum(dtype=jnp.uint32)
+    signed = power_sums(y, valid, jnp.maximum(count, 1), ORDER)
+    absolute = power_sums(jnp.abs(y), valid, jnp.maximum(count, 1), ABS_ORDER)
     return jnp.concatenate([count.astype(y.dtype)[None], signed, absolute])
 
 
@@ -156,7 +160,7 @@ def to_moments(row: NDArray[np.float64]) -> dict[str, Moments]:
 
 def _moments(count: int, sums: NDArray[np.float64]) -> Moments:
     """Sums about a centre m moved onto the mean `m + S_1 / n`."""
-    shift = float(sums[1]) / count
+    shift = float(sums[1]) / max(count, 1)
     about = [float(count), *(float(s) for s in sums[1:])]
     moved = tuple(
         sum(math.comb(r, j) * (-shift) ** (r - j) * about[j] for j in range(r + 1))

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array, lax
 
-from .reduce import tree_sum
+from .tokens import dot, upright
 
 Directions = Callable[[Array], Array]
-"""Step i -> normal vectors [dimensions, lanes]."""
+"""Step i -> normal vectors [dimensions, ...]."""
 
 
 def reflected(directions: Directions, d_k: int, x: Array) -> Array:
-    """`W x` [d_k, lanes] of vectors x [dimensions, lanes], W with orthonormal rows."""
+    """`W x` [d_k, ...] of vectors x [dimensions, ...], W with orthonormal rows."""
 
     def step(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         x, q = carry
@@ -27,13 +27,13 @@ def reflected(directions: Directions, d_k: int, x: Array) -> Array:
         x = _reflect(v, sign, i, x)
         return x, lax.dynamic_update_slice_in_dim(q, -sign * _at(x, i), i, 0)
 
-    q = jnp.zeros((d_k, x.shape[1]), x.dtype)
+    q = jnp.zeros((d_k, *x.shape[1:]), x.dtype)
     _, q = lax.fori_loop(0, d_k, step, (x, q))
     return q
 
 
 def reflected_back(directions: Directions, q: Array, dimensions: int) -> Array:
-    """`W' q` [dimensions, lanes] of the same W: the reflections in reverse order."""
+    """`W' q` [dimensions, ...] of the same W: the reflections in reverse order."""
     d_k = q.shape[0]
 
     def step(done: Array, z: Array) -> Array:
@@ -42,7 +42,8 @@ def reflected_back(directions: Directions, q: Array, dimensions: int) -> Array:
         z = lax.dynamic_update_slice_in_dim(z, -sign * _at(q, i), i, 0)
         return _reflect(v, sign, i, z)
 
-    z: Array = lax.fori_loop(0, d_k, step, jnp.zeros((dimensions, q.shape[1]), q.dtype))
+    nothing = jnp.zeros((dimensions, *q.shape[1:]), q.dtype)
+    z: Array = lax.fori_loop(0, d_k, step, nothing)
     return z
 
 
@@ -52,13 +53,13 @@ def _at(x: Array, i: Array) -> Array:
 
 def _from(v: Array, i: Array) -> tuple[Array, Array]:
     """The vectors with the elements before i cleared, and the sign of their i-th."""
-    v = jnp.where((jnp.arange(v.shape[0]) >= i)[:, None], v, 0)
+    v = jnp.where(upright(jnp.arange(v.shape[0]) >= i, v[0]), v, 0)
     return v, jnp.where(_at(v, i) < 0, -1, 1).astype(v.dtype)
 
 
 def _reflect(v: Array, sign: Array, i: Array, x: Array) -> Array:
     """`x - u (u.x) / (|v|^2 + |v| |v_i|)` with `u = v + sign |v| e_i`: no cancellation."""
-    norm = jnp.sqrt(tree_sum(v * v, 0))[None]
-    axis = (jnp.arange(v.shape[0]) == i)[:, None]
+    norm = jnp.sqrt(dot(v, v))[None]
+    axis = upright(jnp.arange(v.shape[0]) == i, v[0])
     u = v + jnp.where(axis, sign * norm, 0)
-    return x - u * (tree_sum(u * x, 0)[None] / (norm * (norm + jnp.abs(_at(v, i)))))
+    return x - u * (dot(u, x)[None] / (norm * (norm + jnp.abs(_at(v, i)))))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..stats.cases import Case
 from ..stats.cells import Cell
+from ..stats.conventions import scale_factor
 from ..stats.counts import BinCounts
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
@@ -27,15 +28,19 @@ from ..stats.quantities import Measurement
 from .drawing import Drawn, drawn_logits, prepared
 from .elements import sampler_of
 from .guards import check_blocks
-from .jacobian import jacobian_statistics
+from .half import HalfRow
+from .jacobian import JACOBIAN_STATISTICS, jacobian_statistics
 from .keys import block_words
+from .layers import replicates_in_block
 from .random import box_muller, random_words, to_bits
 from .recipes import Key, block_key, cell_words, with_float64
 from .reduce import bin_counts, block_moments, row_moments
+from .rounding import rounded
 from .sharding import device_mesh, on_each_device
-from .weights import replicates_in_block
+from .softmax import ROW_STATISTICS
 
-COUNTED = "jacobian_frobenius_median"
+COUNTED, BROKEN = "jacobian_frobenius_median", "broken_rows"
+Form = tuple[str, bool]
 SETS = (
     (
         "max_prob",
@@ -49,6 +54,7 @@ SETS = (
     ("second_prob", "third_prob"),
     ("jacobian_spectral",),
     (COUNTED,),
+    (BROKEN,),
 )
 _BLOCK_LOGITS = 2**17  # in one block: large enough to keep the cores busy, small enough for caches
 _MOST_ROWS = 2**15
@@ -84,17 +90,25 @@ def given_logits(key: Key, std: Array, rows: int, n_keys: int) -> Array:
 
 
 def _draw(
-    recipe: Drawn | None, rows: int, n_keys: int, cell: Key, blocks: Array, numbers: Any
+    recipe: Drawn | None, dtype: str, rows: int, n_keys: int, cell: Key, blocks: Array, numbers: Any
 ) -> Array:
     """One device's logits [rows, n_keys]; `blocks` is its (index high, index low, count)."""
     key = block_key(cell, blocks[0, 0], blocks[0, 1])
     if recipe is None:
-        return given_logits(key, numbers, rows, n_keys)
+        std, after = numbers
+        return rounded(rounded(given_logits(key, std, rows, n_keys), dtype) * after, dtype)
     return drawn_logits(recipe, key, numbers, rows, n_keys)
 
 
-def _sums(names: tuple[str, ...], logits: Array, factor: Array, blocks: Array) -> Array:
-    """One device's centred sums [1, statistics, 4] of its rows, or their counts [1, 1, bins]."""
+def _sums(
+    names: tuple[str, ...], form: Form | None, logits: Array, factor: Array, blocks: Array
+) -> Array:
+    """One device's centred sums [1, statistics, 4] of its rows, or their counts [1, 1, bins].
+
+    With a form of softmax that can break, the sums stand behind the number of rows that did not.
+    """
+    if form is not None:
+        return _sums_of_whole(names, form, logits, factor, blocks)
     if names == (COUNTED,):
         norms = jacobian_statistics(logits, factor, ("jacobian_frobenius",))
         return bin_counts(norms["jacobian_frobenius"], blocks[0, 2])[None, None]
@@ -103,14 +117,42 @@ def _sums(names: tuple[str, ...], logits: Array, factor: Array, blocks: Array) -
     return jnp.stack([sums[name] for name in names])[None]
 
 
-@lru_cache(maxsize=64)
-def _compiled_draw(recipe: Drawn | None, rows: int, n_keys: int, mesh: Mesh) -> Any:
-    return on_each_device(partial(_draw, recipe, rows, n_keys), mesh, split=(False, True, False))
+def _sums_of_whole(
+    names: tuple[str, ...], form: Form, logits: Array, factor: Array, blocks: Array
+) -> Array:
+    """The same of rows that are whole, which are moved before the others."""
+    row = HalfRow(logits, factor, *form)
+    drawn = jnp.arange(logits.shape[0]) < blocks[0, 2]
+    if names == (BROKEN,):
+        statistics, count = {BROKEN: 1.0 - row.whole.astype(logits.dtype)}, blocks[0, 2]
+    else:
+        order = jnp.argsort(~(row.whole & drawn), stable=True)
+        count = (row.whole & drawn).sum(dtype=jnp.uint32)
+        wanted = ("jacobian_frobenius",) if names == (COUNTED,) else names
+        catalogue = ROW_STATISTICS | JACOBIAN_STATISTICS
+        statistics = {name: catalogue[name](row)[order] for name in wanted}
+    if names == (COUNTED,):
+        return bin_counts(statistics["jacobian_frobenius"], count)[None, None]
+    sums = row_moments(statistics, jnp.maximum(count, 1))
+    counted = count.astype(logits.dtype)[None]
+    return jnp.stack([jnp.concatenate([counted, sums[name]]) for name in names])[None]
 
 
 @lru_cache(maxsize=64)
-def _compiled_sums(names: tuple[str, ...], mesh: Mesh) -> Any:
-    return on_each_device(partial(_sums, names), mesh, split=(True, False, True))
+def _compiled_draw(recipe: Drawn | None, dtype: str, rows: int, n_keys: int, mesh: Mesh) -> Any:
+    program = partial(_draw, recipe, dtype, rows, n_keys)
+    return on_each_device(program, mesh, split=(False, True, False))
+
+
+@lru_cache(maxsize=64)
+def _compiled_sums(names: tuple[str, ...], form: Form | None, mesh: Mesh) -> Any:
+    return on_each_device(partial(_sums, names, form), mesh, split=(True, False, True))
+
+
+def softmax_form(case: Case) -> Form | None:
+    """Precision of softmax and whether it is naive; None for the plain one, which cannot break."""
+    plain = not case.rounds_rows
+    return None if plain else (case.dtype_softmax or case.dtype, case.softmax == "naive")
 
 
 def measure_cell(
@@ -125,7 +167,9 @@ def measure_cell(
                 part = BinCounts(blocks.sum(axis=0, dtype=np.int64))
                 counts[key] = counts[key].merge(part) if key in counts else part
             else:
-                sums.setdefault(key, []).append(np.column_stack([table[:, 2], blocks]))
+                counted = blocks.shape[1] > 4  # the rows that are whole, before their sums
+                own = blocks if counted else np.column_stack([table[:, 2], blocks])
+                sums.setdefault(key, []).append(own)
         progress(int(table[:, 2].sum()) * elements_per_draw(cell.case))
     merged = {key: np.concatenate(blocks) for key, blocks in sums.items()}
     _guard(cell, merged)
@@ -150,16 +194,17 @@ def _batches(
     recipe, numbers = _recipe(case, seed)
     mesh = device_mesh(devices)
     key = cell_words(case, seed)
+    form = softmax_form(case)
     sets = [names for names in SETS if set(names) & set(cell.measured)]
     real: Any = np.float64 if case.dtype == "float64" else np.float32
     with with_float64(case.dtype):
-        draw = _compiled_draw(recipe, lanes, n_keys, mesh)
+        draw = _compiled_draw(recipe, case.dtype, lanes, n_keys, mesh)
         for table in _tables(cell.draws, rows, STEPS_IN_FLIGHT * len(devices)):
             pending: dict[tuple[tuple[str, ...], float], list[Any]] = {}
             for blocks in _padded(table, len(devices)):
                 logits = draw(key, blocks, numbers)
                 for names, factor in product(sets, cell.factors):
-                    sums = _compiled_sums(names, mesh)(logits, real(factor), blocks)
+                    sums = _compiled_sums(names, form, mesh)(logits, real(factor), blocks)
                     pending.setdefault((names, factor), []).append(sums)
             yield table, _fetched(pending, len(table))
 
@@ -167,7 +212,8 @@ def _batches(
 def _recipe(case: Case, seed: int) -> tuple[Drawn | None, Any]:
     if case.logit_std is None:
         return prepared(case, seed)
-    return None, (np.float64 if case.dtype == "float64" else np.float32)(case.logit_std)
+    real = np.float64 if case.dtype == "float64" else np.float32
+    return None, (real(case.logit_std), real(scale_factor(case) if case.rounds else 1.0))
 
 
 def _tables(draws: int, rows: int, steps: int) -> Iterator[NDArray[np.uint32]]:
@@ -201,14 +247,16 @@ def _guard(cell: Cell, blocks: dict[tuple[str, float], NDArray[np.float64]]) -> 
     """Look at the blocks of one statistic of each set: the sets share their draws."""
     case = cell.case
     signs = all(sampler_of(law)[0].packed for law in (case.elements_q, case.elements_k))
-    few_units = 16 * float(np.finfo(case.dtype).eps)
+    few_units = 16 * float(np.finfo("float64" if case.dtype == "float64" else "float32").eps)
     for (name, _), sums in blocks.items():
         if name in ("entropy", "second_prob", "jacobian_spectral"):
             count, centre, first, second, third = sums.T
             sd = math.sqrt(second.sum() / count.sum())
             check_blocks(
-                np.column_stack([count, centre + first / count, second, third]),
+                np.column_stack([count, centre + first / np.maximum(count, 1), second, third]),
                 block_rows(case),
-                lattice=signs or sd < few_units * abs(float(centre[0])),  # rounding leaves few
+                lattice=signs
+                or case.rounds_rows
+                or sd < few_units * abs(float(centre[0])),  # rounding leaves few
                 what=f"{case.canonical()}, {name}",
             )
