@@ -19,10 +19,12 @@ OPTIONAL = ("torch", "transformers", "flax", "keras", "equinox", "safetensors", 
 
 def examine(platform: str = "auto") -> tuple[str, bool]:
     """A report in lines, and whether the generator gives its known answers here."""
+    import jax
+
     devices = use_platform(platform)
     healthy = generator_is_right()
     facts = provenance(devices)
-    folder = cache_folder()
+    folder = jax.config.jax_compilation_cache_dir or cache_folder()
     cache = "writable" if _writable(folder) else "not writable: every first run compiles anew"
     there = [name for name in OPTIONAL if find_spec(name)]
     lines = [
