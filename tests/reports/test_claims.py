@@ -149,3 +149,22 @@ def test_errors_exit_2_with_file_and_line(tmp_path: Path):
     ):
         with pytest.raises(InputError, match=said):
             read_claims(name)
+
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+TELLING = "A04 A25 A17 C16 A13 A24 A09 A31 A38 B18".split()
+
+
+def telling_rows(result: Result) -> str:
+    """Ten rows of the documents' claims as the README shows them."""
+    of_id = {row["id"]: row for row in result.record["rows"]}
+    lines = ["| id | the article says | said | computed | verdict |", "|---|---|---|---|---|"]
+    for row in (of_id[name] for name in TELLING):
+        cells = [row["id"], row["claim"], row["claimed"], row["computed"], row["verdict"]]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.wide
+def test_the_readme_shows_what_the_claims_come_to(documents):
+    assert telling_rows(documents) in README.read_text()
