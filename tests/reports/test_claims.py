@@ -152,7 +152,7 @@ def test_errors_exit_2_with_file_and_line(tmp_path: Path):
 
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-TELLING = "A04 A25 A17 C16 A13 A24 A09 A31 A38 B18".split()
+TELLING = ["A04", "A25", "A17", "C16", "A13", "A24", "A09", "A31", "A38", "B18"]
 
 
 def telling_rows(result: Result) -> str:
