@@ -58,6 +58,7 @@ SETS = (
 )
 _BLOCK_LOGITS = 2**17  # in one block: large enough to keep the cores busy, small enough for caches
 _MOST_ROWS = 2**15
+_FEWEST_LANES = 256
 STEPS_IN_FLIGHT = 32  # blocks dispatched before their sums are fetched, so that memory stays flat
 
 
@@ -190,7 +191,8 @@ def _batches(
     case, n_keys = cell.case, cell.case.n_keys
     assert n_keys is not None
     rows = block_rows(case)
-    lanes = min(rows, 1 << (cell.draws - 1).bit_length())  # one block alone is no wider than needed
+    # one block alone is no wider than it needs
+    lanes = min(rows, max(_FEWEST_LANES, 1 << (cell.draws - 1).bit_length()))
     recipe, numbers = _recipe(case, seed)
     mesh = device_mesh(devices)
     key = cell_words(case, seed)
