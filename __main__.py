@@ -19,9 +19,10 @@ if __package__ in (None, ""):
 from cyclopts import App, CycloptsError, Parameter
 
 from . import __version__
+from .reports.caption import captioned
 from .reports.checked import RateOptions
 from .reports.claim_options import ClaimOptions
-from .reports.output import OutputOptions
+from .reports.output import CiOptions, OutputOptions, ReportOptions
 from .reports.settings import DEBUG, sources
 from .stats.checks import InputError
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
@@ -37,10 +38,13 @@ Decision = Annotated[DecisionOptions, Flat]
 Rates = Annotated[RateOptions, Flat]
 Output = Annotated[OutputOptions, Flat]
 Devices = Annotated[DeviceOptions, Flat]
+Ci = Annotated[CiOptions, Flat]
+Report = Annotated[ReportOptions, Flat]
 Claims = Annotated[ClaimOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
 CLAIMS = ClaimOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
+CI, REPORT = CiOptions(), ReportOptions()
 INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
 
 
@@ -71,17 +75,22 @@ def run(
     cases: Cases = CASES,
     decision: Decision = DECISION,
     output: Output = OUTPUT,
+    ci: Ci = CI,
     devices: Devices = DEVICES,
 ) -> int:
     """Measure and decide whether simulation agrees with theory."""
+    output.check()
+    ci.check()
+    return _show(_measured(cases, decision, devices, output.quiet), output, ci)
+
+
+def _measured(cases: Cases, decision: Decision, devices: Devices, quiet: bool) -> Result:
     from . import verify
     from .reports.progress import Progress
 
-    output.check()
-    with Progress(None if output.quiet else sys.stderr) as progress:
+    with Progress(None if quiet else sys.stderr) as progress:
         options = vars(cases) | vars(decision) | vars(devices)
-        result = verify(progress=_unless_interrupted(progress.advance), **options)
-    return _show(result, output)
+        return verify(progress=_unless_interrupted(progress.advance), **options)
 
 
 @app.command
@@ -116,6 +125,7 @@ def check(
     cases: Cases = NO_CASE,
     rates: Rates = RATES,
     output: Output = OUTPUT,
+    ci: Ci = CI,
 ) -> int:
     """Judge your own logits: independent dot products, or replicate x query x key.
 
@@ -131,8 +141,9 @@ def check(
     from .reports.files import read_logits
 
     output.check()
+    ci.check()
     logits = read_logits(file, array)
-    return _show(checked(logits, cases, rates, file=file, array=array), output)
+    return _show(checked(logits, cases, rates, file=file, array=array), output, ci)
 
 
 @app.command
@@ -161,6 +172,31 @@ def claims(
     seed = options.chosen_seed()
     result = check_claims(name, only=options.only, seed=seed, platform=devices.platform)
     return _show(result, output)
+
+
+@app.command
+def report(
+    *files: str,
+    options: Report = REPORT,
+    cases: Cases = CASES,
+    decision: Decision = DECISION,
+    devices: Devices = DEVICES,
+) -> int:
+    """One page (HTML, offline) or one figure, from saved records or from a fresh run.
+
+    Parameters
+    ----------
+    files
+        Records that --format json wrote; without any, what the other options ask for is run.
+
+    """
+    from .reports.report import reported, saved
+
+    options.check()
+    records = saved(files, sys.argv[1:])
+    records = records or [_measured(cases, decision, devices, options.quiet).record]
+    _write(reported(records, options.figure, options.style, options.output), options.output)
+    return 0
 
 
 @app.command
@@ -244,23 +280,32 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _show(result: Result, output: OutputOptions) -> int:
-    """Print and write a result; its exit code."""
+def _show(result: Result, output: OutputOptions, ci: CiOptions = CI) -> int:
+    """Print and write a result, and what CI reads of it; its exit code."""
     plain = output.form == "plain"
     _emit(result.text() if plain and not output.quiet else result.table(output.form), output)
     if not output.quiet and (words := result.words()) and (output.output or not plain):
         _say(f"{words}\n")
-    return result.exit_code
+    from .reports.ci import ci_exit_code, publish
+
+    for line in publish(result.record, ci.junit, ci.undecided):
+        _say(f"{line}\n")
+    return ci_exit_code(result.record, ci.undecided)
 
 
 def _emit(text: str, output: OutputOptions) -> int:
-    if output.output is None:
-        _print(f"{text}\n")
-    else:
-        from .reports.files import write_text
-
-        write_text(output.output, f"{text}\n")
+    text = captioned(text, output.form, output.caption, output.label)
+    _write(f"{text}\n".encode(), output.output)
     return 0
+
+
+def _write(data: bytes, path: str | None) -> None:
+    if path is None:
+        _print(data.decode())
+    else:
+        from .reports.files import write_bytes
+
+        write_bytes(path, data)
 
 
 def _print(text: str) -> None:

@@ -30,18 +30,30 @@ def layouts(record: Record) -> list[Layout]:
     if record["command"] == "predict":
         derived = any(_derived(row) for row in record["rows"])
         return [(case, [*_PREDICTED, *([_DERIVED] if derived else [])])]
-    rates = rates_of(record)
-    thresholds = rates.z_holm(record["design"]["tests"]) + rates.z_power
-
-    def gap(row: Record) -> str:
-        return percent(row["gap"], row["detectable"] and row["detectable"] / thresholds)
-
+    gap = _gap(record)
     results = [_DRAWS, *_GENERAL, Column("gap %", gap), *_JUDGED]
     general = [(case, results), (case, [c for c in results if c.header != "kind"])]
     if any(row["quantity"] != "variance" for row in record["rows"]):
         return general
     unnamed = [column for column in case if column.header != "quantity"]
     return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", gap), *_JUDGED]), *general]
+
+
+def page_columns(record: Record, rows: Sequence[Record]) -> list[Column]:
+    """The columns of a page: those that tell the rows of all its records apart, then results."""
+    case = _case_columns(rows)
+    if record["command"] == "predict":
+        return [*case, *_PREDICTED]
+    tolerance = Column("tolerance %", lambda row: _hundred(row["tolerance"]))
+    note = Column("note", _field("note"), text=True)
+    return [*case, _DRAWS, *_GENERAL, Column("gap %", _gap(record)), tolerance, *_JUDGED, note]
+
+
+def _gap(record: Record) -> Callable[[Record], str]:
+    """What says a gap, to the digits that the record's draws leave of it."""
+    rates = rates_of(record)
+    thresholds = rates.z_holm(record["design"]["tests"]) + rates.z_power
+    return lambda row: percent(row["gap"], row["detectable"] and row["detectable"] / thresholds)
 
 
 def _case_columns(rows: Sequence[Record]) -> list[Column]:
@@ -101,6 +113,7 @@ _CASE = [
     Column("elements", _field("elements"), text=True),
     Column("weights", _field("weights"), text=True),
     Column("ensemble", lambda row: row["ensemble"] if row["weights"] else "", text=True),
+    Column("transform", _field("transform"), text=True),
     Column("dtype", _field("dtype"), text=True),
     Column("parameters", _parameters, text=True),
     Column("keys", _field("n_keys")),

@@ -32,6 +32,7 @@ _SIZES = {"screen": 10.0, "paper": 8.0}
 _ROW = 0.17  # inches that a named row needs
 _LONGEST = 48
 _RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_DIGITS = re.compile(r"(\.\d\d)\d+")  # of a path in a page: a hundredth of a point is enough
 _NO_DATE: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
     "png": {"Software": None},
@@ -39,8 +40,12 @@ _NO_DATE: dict[str, dict[str, None]] = {
 }
 
 
-def drawn(panels: Sequence[Panel], form: str = "svg", style: str = "screen") -> bytes:
+def drawn(
+    panels: Sequence[Panel], form: str = "svg", style: str = "screen", *, text: str = "path"
+) -> bytes:
     """The panels as one image: beside each other on a screen, in one column for a paper.
+
+    `text` is how an SVG holds text: as a `path`, the same everywhere, or as text (`none`).
 
     Examples:
         >>> from .panels import Line
@@ -52,7 +57,7 @@ def drawn(panels: Sequence[Panel], form: str = "svg", style: str = "screen") -> 
     choice("format", form, FORMS)
     choice("style", style, STYLES)
     out = io.BytesIO()
-    with _settings(style):
+    with _settings(style, text):
         from matplotlib.figure import Figure
 
         columns = min(len(panels), _COLUMNS[style])
@@ -67,17 +72,18 @@ def drawn(panels: Sequence[Panel], form: str = "svg", style: str = "screen") -> 
 
 def inline(panels: Sequence[Panel], name: str) -> str:
     """The panels as an SVG element for a page: its own ids, and the page's colour of text."""
-    text = drawn(panels).decode()
+    text = drawn(panels, text="none").decode()
     text = re.sub(r"<!--.*?-->", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
     text = re.sub(r'\b(width|height)="[\d.]+pt" ?', "", text, count=2)
+    text = re.sub(r' d="[^"]*"', lambda path: _DIGITS.sub(r"\1", path[0]), text)
     return re.sub(r"\s*\n\s*", "\n", text.replace(INK_COLOUR, "currentColor")).strip()
 
 
 @contextmanager
-def _settings(style: str) -> Iterator[None]:
+def _settings(style: str, text: str) -> Iterator[None]:
     """Matplotlib's defaults and ours, whatever the user's own settings are."""
     import matplotlib as mpl
 
@@ -88,6 +94,7 @@ def _settings(style: str) -> Iterator[None]:
         mpl.rcParams.update(
             {
                 "svg.hashsalt": "verify-variance",
+                "svg.fonttype": text,
                 "pdf.fonttype": 42,
                 "text.parse_math": False,  # a dollar sign in a name is a dollar sign
                 "font.size": size,
@@ -144,8 +151,8 @@ def _draw(figure: Figure, axes: Axes, panel: Panel) -> None:
             points.x, points.y, color=colour, fmt=MARKERS[max(points.colour, 0) % len(MARKERS)],
             elinewidth=1.0, capsize=2.0, label=_short(points.label), **bars, **on_map,
         )  # fmt: skip
-    _set_axis(axes, "x", panel.x)
-    _set_axis(axes, "y", panel.y)
+    for which, axis in (("x", panel.x), ("y", panel.y)):
+        _set_axis(axes, which, axis, panel.map is not None)
     if axes.get_legend_handles_labels()[1]:
         beside = panel.map is None and not panel.y.ticks
         axes.legend(loc="best") if beside else _legend_below(figure, axes)
@@ -168,11 +175,12 @@ def _legend_below(figure: Figure, axes: Axes) -> None:
 
 def _draw_map(figure: Figure, axes: Axes, values: Map) -> None:
     filled = axes.contourf(values.x, values.y, values.values, values.levels, cmap="cividis")
+    filled.set_edgecolor("face")  # no seams between levels
     bar = figure.colorbar(filled, ax=axes, label=_short(values.label), pad=0.02, aspect=30)
     bar.outline.set_visible(False)
 
 
-def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
+def _set_axis(axes: Axes, which: str, axis: Axis, mapped: bool) -> None:
     own = axes.xaxis if which == "x" else axes.yaxis
     set_scale = axes.set_xscale if which == "x" else axes.set_yscale
     if axis.scale != "linear":
@@ -187,7 +195,7 @@ def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
     if axis.limits is not None:
         (axes.set_xlim if which == "x" else axes.set_ylim)(*axis.limits)
     own.set_label_text(axis.label)
-    if which == "x" or not axis.ticks:
+    if not mapped and (which == "x" or not axis.ticks):
         own.grid(True, alpha=0.25, linewidth=0.5)
 
 

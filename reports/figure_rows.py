@@ -67,16 +67,12 @@ def _span(row: Record) -> tuple[float, float, float]:
 
 def _unit(row: Record) -> float | None:
     """What a gap is counted in, out of the row: the reference's unit."""
-    theory, quantity = row["theory"], row["quantity"]
-    if quantity in ("skewness", "kurtosis", "saturated"):
-        return 1.0
-    if quantity == "entropy":
-        return math.log(row["n_keys"]) if row["n_keys"] else None
+    theory = row["theory"]
     if isinstance(theory, list):
         return math.sqrt(max(theory[0] * theory[1], 0.0)) or None
-    if quantity in ("mean", "mean_abs") or not theory:
-        return float(row["estimate"] - (theory or 0.0)) / row["gap"] if row["gap"] else None
-    return abs(float(theory)) * (2.0 if quantity == "variance" else 1.0)
+    return (
+        float(row["estimate"] - theory) / row["gap"] if row["gap"] and theory is not None else None
+    )
 
 
 def _name(row: Record) -> str:

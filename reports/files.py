@@ -50,6 +50,15 @@ def write_bytes(path: str, data: bytes) -> None:
         raise
 
 
+def append_text(path: str, text: str) -> None:
+    """Add to a file that others write to as well, such as a CI's step summary."""
+    try:
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise InputError(f"{path} could not be added to: {error.strerror}") from None
+
+
 def _mode(target: Path) -> int:
     """The permissions of the file that is replaced, or what a new file would get."""
     if target.exists():

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ..stats.checks import InputError
 from .files import read_text
-from .record import PROVENANCE, SCHEMA_VERSION, Record
+from .record import PROVENANCE, SCHEMA_VERSION, Record, rates_of
 
 DESIGN = ("false_alarm", "power", "tolerance", "tests")
 _Test = Callable[[Any], bool]
@@ -57,9 +57,34 @@ the record with this version (--format json)
     _check(data, _RECORD, name)
     _check(data["design"], _DESIGN, f"design of {name}")
     _check(data["provenance"], dict.fromkeys(PROVENANCE, _anything), f"provenance of {name}")
+    if data["command"] in _ELSEWHERE:
+        raise InputError(
+            f"command of {name} must be one that measures or predicts, got {data['command']}; "
+            "its own --format html shows it"
+        )
     for number, row in enumerate(data["rows"], 1):
         _check(row, _ROW, f"row {number} of {name}")
+        if row["verdict"] in _JUDGED:
+            _check(row, _OF_JUDGED, f"row {number} of {name}")
+    _check_verdicts(data, name)
     return data
+
+
+def _check_verdicts(data: Record, name: str) -> None:
+    """Refuse verdicts that no row of its command has, and judged rows without error rates."""
+    verdicts = {row["verdict"] for row in data["rows"]}
+    if data["command"] == "predict":
+        known: set[object] = {None}
+    else:
+        known = {*_JUDGED, "measured"}
+    if wrong := verdicts - known:
+        raise InputError(
+            f"verdict of a row of {name} must be one of {', '.join(map(str, known))}, "
+            f"got {_short(wrong.pop())}; save the record again"
+        )
+    if verdicts & set(_JUDGED):
+        _check(data["design"], _RATES, f"design of {name}")
+        rates_of(data)  # refuses rates that are none
 
 
 def _check(given: Any, rules: Mapping[str, _Test], name: str) -> None:
@@ -122,6 +147,7 @@ _EXPECTED: dict[_Test, str] = {
     _is_rows: "a list of at least one row",
     _is_text: "text",
     _is_optional_text: "text or null",
+    _is_number: "a number",
     _is_optional_number: "a number or null",
     _is_optional_count: "a whole number of at least 1, or null",
     _is_theory: "a number, a pair of numbers or null",
@@ -135,6 +161,13 @@ _RECORD: dict[str, _Test] = {
     "rows": _is_rows,
 }
 _DESIGN: dict[str, _Test] = dict.fromkeys(DESIGN, _is_optional_number)
+_ELSEWHERE = ("plan", "claims")  # their rows have other columns
+_RATES: dict[str, _Test] = dict.fromkeys(("false_alarm", "power", "tests"), _is_number)
+_JUDGED = ("match", "mismatch", "undecided")
+_OF_JUDGED: dict[str, _Test] = {
+    "draws": _is_number,
+    **dict.fromkeys(["estimate", "mcse", "gap", "z", "tolerance", "detectable"], _is_number),
+}
 _TEXTS = "elements weights ensemble scale transform dtype theory_kind formula verdict note"
 _NUMBERS = "estimate mcse gap z p_value p_adjusted ci_low ci_high tolerance detectable"
 _ROW: dict[str, _Test] = {

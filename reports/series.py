@@ -72,11 +72,9 @@ def case_of(row: Record) -> Case | None:
     Examples:
         >>> from .theory import predicted
         >>> from ..stats.request import CaseOptions
-        >>> case_of(predicted(CaseOptions(dk=("8",), sigma=("2",))).record["rows"][0])
-        Case(d_k=8, n_keys=None, elements_q='normal', elements_k='normal', sigma_q=2.0, \
-sigma_k=2.0, mean_q=0.0, mean_k=0.0, correlation=0.0, logit_std=None, scale='none', \
-dtype='float32', weights=None, d_model=None, heads=None, tokens='layernorm', \
-pair='off-diagonal', ensemble='weights')
+        >>> case = case_of(predicted(CaseOptions(dk=("8",), sigma=("2",))).record["rows"][0])
+        >>> case == Case(d_k=8, sigma_q=2.0, sigma_k=2.0)
+        True
 
     """
     types = {f.name: str(f.type) for f in fields(Case)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +11,15 @@ from ..stats.quantities import QUANTITIES
 from .columns import Column, layouts
 from .record import Record
 
-TABULATE_FORMATS = {"plain": "simple", "pipe": "pipe", "latex": "latex_booktabs", "html": "html"}
+TABULATE_FORMATS = {
+    "plain": "simple",
+    "pipe": "pipe",
+    "rst": "rst",
+    "latex": "latex_booktabs",
+    "html": "html",
+}
+_MARKUP = {"pipe": r"\|", "rst": r"[*`|\\]|_(?!\w)"}
+"""What a format would read as markup, and takes as text behind a backslash."""
 FORMATS = (*TABULATE_FORMATS, "csv", "tsv", "json")
 WIDTH = 100  # columns of a terminal that a plain table fits
 
@@ -103,7 +112,11 @@ def tabulated(
     """Cells as a table in one of `TABULATE_FORMATS`; columns of numbers are aligned right."""
     from tabulate import tabulate
 
-    escape = _no_pipe if form == "pipe" else str
+    markup = _MARKUP.get(form)
+
+    def escape(cell: str) -> str:
+        return re.sub(markup, r"\\\g<0>", cell) if markup else cell
+
     return tabulate(
         [[escape(cell) for cell in row] for row in cells],
         headers=[escape(header) for header in headers],
@@ -111,10 +124,6 @@ def tabulated(
         disable_numparse=True,
         colalign=["left" if text else "right" for text in texts],
     )
-
-
-def _no_pipe(cell: str) -> str:
-    return cell.replace("|", "\\|")
 
 
 def frame(record: Record) -> Any:
