@@ -38,7 +38,7 @@ def entries() -> list[dict[str, str]]:
         for name, scale in SCALES.items()
     ]
     rows += [
-        ("quantity", name, q.symbol, "n_keys" if q.group != "logits" else "", q.meaning)
+        ("quantity", name, q.symbol, "" if q.of_pairs else "n_keys", q.meaning)
         for name, q in QUANTITIES.items()
     ]
     return [dict(zip(_HEADERS, row, strict=True)) for row in rows]

@@ -18,7 +18,7 @@ from ..stats.cases import Case
 from ..stats.checks import count
 from ..stats.decision import Row, distinct_tests, overall
 from ..stats.planning import Rates
-from ..stats.quantities import expand_quantities
+from ..stats.quantities import QUANTITIES, expand_quantities
 from ..stats.request import CaseOptions, requested_rows
 
 Record = dict[str, Any]
@@ -122,7 +122,12 @@ def _row(row: Row, predicted: bool) -> Record:
     case, reference, estimate = row.case, row.reference, row.estimate
     theory = reference.value
     about = reference.approximation
-    notes = (row.note, "" if about is None else f"approximation {about!r}, not compared")
+    unknown = reference.kind == "none" and QUANTITIES[row.quantity].group == "law"
+    notes = (
+        row.note,
+        reference.assumptions if unknown else "",
+        "" if about is None else f"approximation {about!r}, not compared",
+    )
     shown = {
         "quantity": row.quantity,
         "d_k": case.d_k,

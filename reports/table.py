@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..stats.quantities import QUANTITIES
+from ..stats.quantities import GROUPS, QUANTITIES
 from .columns import Column, layouts
 from .record import Record
 
@@ -98,10 +98,9 @@ def _heading(moved: Sequence[Column], cells: Sequence[str], row: Record) -> list
 def _meaning(row: Record) -> str:
     """What a quantity is, and in what its gap is counted."""
     name = row["quantity"]
-    absolute = name in ("skewness", "kurtosis", "saturated")
-    unit = {"mean": "% of the std", "entropy": "% of ln n"}.get(
-        name, "1/100" if absolute else "% of theory"
-    )
+    absolute = name in ("skewness", "kurtosis", "saturated", "law", *GROUPS["tails"])
+    of_std = dict.fromkeys(("mean", *GROUPS["extremes"]), "% of the std")
+    unit = (of_std | {"entropy": "% of ln n"}).get(name, "1/100" if absolute else "% of theory")
     gap = "" if row["gap"] is None else f"; gap in {unit}"
     return f"{name}: {QUANTITIES[name].symbol}, {QUANTITIES[name].meaning}{gap}"
 

@@ -8,6 +8,7 @@ from ..stats.cells import Cell
 from ..stats.decision import Row, distinct_tests
 from ..stats.planning import detectable_by
 from ..stats.predict import predict
+from ..stats.quantities import QUANTITIES
 from ..stats.request import CaseOptions, DecisionOptions, requested_rows
 from ..stats.run import Run
 from .record import make_record, resolved
@@ -52,11 +53,12 @@ def _planned_row(row: Row, cell: Cell, run: Run) -> Row:
     sd, wanted = row.reference.replicate_sd, run.rates.tolerance_of(row.quantity)
     if row.reference.kind == "none":
         return row
-    if sd is None:
+    if sd is None and row.reference.at is None:
         return replace(row, tolerance=None if run.samples_only else wanted)
     tests = distinct_tests(run.rows)
-    gap = detectable_by(row.quantity, row.reference, cell.draws, run.rates, tests, sd)
-    cut = cell.capped and gap > wanted
+    gap = detectable_by(row.quantity, row.reference, cell.draws, run.rates, tests, sd or 0.0)
+    by_draws = QUANTITIES[row.quantity].by_draws and run.rates.tolerance is None
+    cut = cell.capped and gap > wanted and not by_draws
     note = "cut by --max-elements, so judged at the gap its draws detect" if cut else ""
-    tolerance = gap if cut or run.samples_only else wanted
+    tolerance = gap if cut or run.samples_only or by_draws else wanted
     return replace(row, tolerance=tolerance, detectable=gap, note=note)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..stats.causes import likely_cause
 from ..stats.decision import WIDEST_DETECTABLE
 from ..stats.planning import shown_duration
+from ..stats.quantities import GROUPS
 from .numbers import interval, one_in, plain
 from .record import Record, rates_of, verdict_counts
 
@@ -75,7 +76,11 @@ def _counted(counts: dict[str, int]) -> str:
 def _sensitivity(record: Record, compared: Sequence[Record]) -> str:
     """The gap that would have been seen: never smaller than what the draws detect."""
     within = bool(record["request"].get("within"))
-    decidable = [row for row in compared if (row["detectable"] or 0.0) <= WIDEST_DETECTABLE]
+    decidable = [
+        row
+        for row in compared
+        if (row["detectable"] or 0.0) <= WIDEST_DETECTABLE or row["quantity"] in GROUPS["extremes"]
+    ]
     sizes: dict[str, float] = {}
     for row in decidable:
         kind, seen = _error_of(row["quantity"]), row["detectable"] or 0.0
@@ -100,12 +105,15 @@ def _error_of(quantity: str) -> str:
         "skewness": "in the skewness",
         "kurtosis": "in the kurtosis",
         "mean_abs": "in mean_abs",
+        "law": "in the distribution function",
+        **dict.fromkeys(GROUPS["tails"], "in the share of a tail"),
+        **dict.fromkeys(GROUPS["extremes"], "of a standard deviation in an extreme"),
     }
     return named.get(quantity, "in a row statistic")
 
 
 def _size(size: float, kind: str) -> str:
-    absolute = any(word in kind for word in ("skewness", "kurtosis", "share"))
+    absolute = any(word in kind for word in ("skewness", "kurtosis", "share", "distribution"))
     rounded = float(f"{size if absolute else 100 * size:.2g}")
     return f"{rounded:g}" if absolute else f"{rounded:g} %"
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..stats.cells import Cell
+from ..stats.logit_counts import LogitCounts, count_edges
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
 from ..stats.quantities import Measurement
-from . import logits, rows
+from . import laws, logits, rows
 from .elements import sampler_of
 from .guards import check_blocks
 
@@ -31,10 +32,35 @@ def measure(
 ) -> Measured:
     """Moments of everything that a cell is measured for, keyed by (variable, factor).
 
-    The factor is None for logit moments, which scale exactly afterwards.
+    The factor is None for logit moments and counts, which scale exactly afterwards.
     """
     if cell.case.n_keys is not None:
         return rows.measure_cell(cell, seed, devices, progress)
+    measured: Measured = {}
+    if "counts" in cell.measured:
+        measured["counts", None] = counted(cell, seed, devices, progress)
+    if set(cell.measured) - {"counts"}:
+        measured |= _moments(cell, seed, devices, progress)
+    return measured
+
+
+def counted(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) -> LogitCounts:
+    """Counts of all logits of a cell; the guards look at its blocks' mean cells."""
+    edges, block = count_edges(cell.case), logits.pairs_in_block(cell.case)
+    total, sums = None, []
+    for first, n_blocks, last in batches(cell, block):
+        found = laws.count_pairs(cell.case, edges, seed, first, n_blocks, last, devices)
+        sums.append(laws.block_sums(*found))
+        part = laws.to_counts(edges, *found)
+        total = part if total is None else total.merge(part)
+        progress(((n_blocks - 1) * block + last) * elements_per_draw(cell.case))
+    assert total is not None
+    what = f"{cell.case.canonical()}, counts"
+    check_blocks(np.concatenate(sums), block, lattice=is_lattice(cell), what=what)
+    return total
+
+
+def _moments(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) -> Measured:
     parts, block = [], logits.pairs_in_block(cell.case)
     for first, n_blocks, last in batches(cell, block):
         parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .sample_laws import SampleLaw
 
 Kind = Literal["closed form", "quadrature", "bracket", "none"]
 
@@ -90,7 +94,8 @@ class Reference:
     an estimate from N replicates is `replicate_sd / sqrt(N)`; `replicate_skew` is the skewness of
     the same function. Both are None where they are not known exactly, and `replicate_sd` is None
     where it is infinite. `approximation` may be shown beside a row of kind `none` and is never
-    compared with.
+    compared with. `sample_law` is the law of the estimate itself where it is not that of a mean,
+    and `at(draws)` the reference once their number is known, where it depends on it.
     """
 
     value: float | tuple[float, float] | None
@@ -101,3 +106,5 @@ class Reference:
     formula: str
     assumptions: str = ""
     approximation: float | None = None
+    sample_law: SampleLaw | None = field(default=None, compare=False, repr=False)
+    at: Callable[[int], Reference] | None = field(default=None, compare=False, repr=False)

@@ -28,8 +28,14 @@ class Cell:
 
     @property
     def elements(self) -> int:
-        """Random elements that the cell draws."""
-        return self.draws * elements_per_draw(self.case)
+        """Random elements that the cell draws; its counts draw them again."""
+        return self.draws * elements_per_draw(self.case) * self.passes
+
+    @property
+    def passes(self) -> int:
+        """Times that the cell's draws are made: a program for power sums, one for counts."""
+        counts = "counts" in self.measured
+        return counts + (not counts or len(self.measured) > 1)
 
 
 def plan_cells(
@@ -62,7 +68,7 @@ def _cell(
         if samples is None
         else (samples, False)
     )
-    of_rows = [row for row in rows if QUANTITIES[row.quantity].group != "logits"]
+    of_rows = [row for row in rows if not QUANTITIES[row.quantity].of_pairs]
     factors = dict.fromkeys(scale_factor(row.case) for row in of_rows)
     measured = dict.fromkeys(QUANTITIES[row.quantity].measured for row in rows)
     return Cell(case, draws, capped, tuple(factors), tuple(measured))

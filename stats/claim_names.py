@@ -22,7 +22,7 @@ FUNCTIONS = {
     "rows_to_tell": "rows whose mean entropy tells setting from versus (1e-6, power 0.999)",
 }
 CLAIM_NAMES = (*QUANTITIES, *FIELDS, *FUNCTIONS)
-ROWS = (*(name for name, q in QUANTITIES.items() if q.group != "logits"), "rows_to_tell")
+ROWS = (*(name for name, q in QUANTITIES.items() if not q.of_pairs), "rows_to_tell")
 
 
 def check_quantity(text: str) -> list[str]:

@@ -62,7 +62,7 @@ def search(test: Test, outcomes: Sequence[Outcome]) -> str:
 
 
 def _neighbours(quantity: str, case: Case) -> Iterator[tuple[str, float]]:
-    if quantity in QUANTITIES and QUANTITIES[quantity].group != "logits":
+    if quantity in QUANTITIES and not QUANTITIES[quantity].of_pairs:
         yield from _of_rows(case)
     elif quantity in _SIZES or check_quantity(quantity) == ["query_variance"]:
         yield from _of_sizes(_SIZES if quantity in _SIZES else (quantity,), case)

@@ -18,7 +18,7 @@ from .cases import Case, Reference
 from .checks import InputError
 from .conventions import scale_factor
 from .planning import NUMERIC_FLOOR, Rates, detectable_by, draws_floor
-from .quantities import QUANTITIES, Estimate
+from .quantities import GROUPS, QUANTITIES, Estimate
 
 DEFAULT_RATES = Rates()
 Verdict = Literal["match", "mismatch", "undecided", "measured"]
@@ -57,7 +57,7 @@ class Row:
         A logit moment's deviation does not depend on the scale; a row statistic's does.
         """
         quantity = QUANTITIES[self.quantity]
-        factor = None if quantity.group == "logits" else scale_factor(self.case)
+        factor = None if quantity.of_pairs else scale_factor(self.case)
         return self.case.cell(), quantity.deviation, factor
 
 
@@ -119,23 +119,24 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
         )
     sd = max(reference.replicate_sd or 0.0, estimate.sd)
     error = sd / math.sqrt(estimate.draws)
-    share = QUANTITIES[row.quantity].test == "share"
-    low, high = (
-        pivots.clopper_pearson(estimate.value, estimate.draws, 1 - rates.power)
-        if share
-        else (estimate.value - rates.z_power * error, estimate.value + rates.z_power * error)
-    )
+    quantity, miss = QUANTITIES[row.quantity], 1 - rates.power
+    low, high = estimate.value - rates.z_power * error, estimate.value + rates.z_power * error
+    if quantity.test == "share":
+        low, high = pivots.clopper_pearson(estimate.value, estimate.draws, miss)
+    elif reference.sample_law is not None:
+        low, high = reference.sample_law.interval(estimate.value, miss)
     row = replace(row, ci_low=low, ci_high=high)
     if reference.kind == "none" or reference.value is None:
         return replace(row, verdict="measured")
     detectable = detectable_by(row.quantity, reference, estimate.draws, rates, tests, estimate.sd)
     wanted = rates.tolerance_of(row.quantity)
     widened = row.capped and detectable > wanted
-    tolerance = detectable if samples_only or widened else wanted
+    by_draws = samples_only or (quantity.by_draws and rates.tolerance is None)
+    tolerance = detectable if by_draws or widened else wanted
     pivot = pivots.judge(row.quantity, estimate, reference, tolerance if rates.within else 0.0)
     floor = draws_floor(row.quantity, reference, rates.z_holm(tests))
     notes = [
-        "judged at the gap its draws detect" if widened else "",
+        "judged at the gap its draws detect" if widened and not by_draws else "",
         f"below the floor of {floor:.3g} draws" if estimate.draws < floor else "",
     ]
     return replace(
@@ -163,8 +164,10 @@ def _verdict(row: Row, rates: Rates, tests: int) -> Row:
     assert row.detectable is not None
     assert row.tolerance is not None
     assert row.p_adjusted is not None
-    rejected = row.p_adjusted <= rates.false_alarm and abs(row.gap) > NUMERIC_FLOOR
-    if row.detectable > WIDEST_DETECTABLE:
+    rejected = row.p_adjusted <= rates.false_alarm and abs(row.gap) > _numeric_floor(row)
+    # an extreme is one logit of all: it says what it can see, and never half of itself
+    extreme = row.quantity in GROUPS["extremes"]
+    if row.detectable > WIDEST_DETECTABLE and not extreme:
         return _noted(row, "undecided", "too few draws to see a gap of half the unit")
     if rejected:
         return replace(row, verdict="mismatch")
@@ -173,6 +176,15 @@ def _verdict(row: Row, rates: Rates, tests: int) -> Row:
     if rates.within and not _agrees_exactly(row, rates.false_alarm / tests):
         return _noted(row, "match", "differs from the theory, by less than the tolerance")
     return replace(row, verdict="match")
+
+
+def _numeric_floor(row: Row) -> float:
+    """Rounding of the logit, on the judged scale.
+
+    In a tail beyond z sd the share moves by z times the hazard, which is near z: about z^2.
+    """
+    edge = QUANTITIES[row.quantity].edge
+    return NUMERIC_FLOOR * (edge**2 * pivots.bounds(row.reference)[1] if edge else 1.0)
 
 
 def _noted(row: Row, verdict: Verdict, note: str) -> Row:
@@ -193,4 +205,4 @@ def _interval_inside(row: Row, rates: Rates) -> bool:
 def _agrees_exactly(row: Row, false_alarm: float) -> bool:
     assert row.estimate is not None
     pivot = pivots.judge(row.quantity, row.estimate, row.reference, 0.0)
-    return pivot.p_value > false_alarm or abs(pivot.gap) <= NUMERIC_FLOOR
+    return pivot.p_value > false_alarm or abs(pivot.gap) <= _numeric_floor(row)

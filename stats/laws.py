@@ -99,6 +99,8 @@ def _tails(case: Case, x: ArrayLike) -> tuple[Array, Array]:
     """`P(X <= x)` and `P(X > x)`, each relatively accurate where the law allows it."""
     from scipy.special import bdtr, bdtrc, betainc, ndtr
 
+    if case.weights is not None:
+        raise InputError(f"no exact law of logits through weights is known, got {case.weights}")
     points = np.asarray(x, dtype=np.float64)
     scale, mixed = _normal_scale(case)
     if scale is not None:
@@ -143,6 +145,43 @@ def _discrete(case: Case) -> bool:
     signs = ("rademacher", "sphere") if case.d_k == 1 else ("rademacher",)
     means = case.mean_q or case.mean_k
     return case.elements_q in signs and case.elements_k in signs and not means
+
+
+def law_words(case: Case) -> tuple[str, str] | None:
+    """How P(X <= x) is computed where both tails are relatively accurate: kind and formula.
+
+    None where it is inverted from the characteristic function, to 1e-12 absolute.
+
+    Examples:
+        >>> law_words(Case(d_k=64))
+        ('quadrature', 'P(X > x) = E Q(x / (sq sk chi_d))')
+
+    """
+    scale, mixed = _normal_scale(case)
+    if mixed is not None:
+        return "quadrature", "P(X > x) = E Q(x / (sq sk chi_d))"
+    if scale is not None:
+        return "closed form", "P(X > x) = Q(x / sd)"
+    if _discrete(case):
+        return "closed form", "(x / (sq sk) + d) / 2 ~ Bin(d, 1/2)"
+    if case.elements == "sphere":
+        return "closed form", "(1 + x / (sq sk d)) / 2 ~ Beta((d-1)/2, (d-1)/2)"
+    return None
+
+
+def lattice_points(case: Case) -> tuple[float, float] | None:
+    """First value and step of a logit of signs, None where the logit is no lattice.
+
+    Examples:
+        >>> signs = Case(d_k=4, elements_q="rademacher", elements_k="rademacher")
+        >>> lattice_points(signs), lattice_points(Case())
+        ((-4.0, 2.0), None)
+
+    """
+    if case.weights is not None or case.d_k is None or not _discrete(case):
+        return None
+    sigma = case.sigma_q * case.sigma_k
+    return -case.d_k * sigma, 2 * sigma
 
 
 def _on_lattice(case: Case, x: float) -> float:

@@ -177,7 +177,8 @@ def check_moments_exist(case: Case, quantity: str) -> None:
 def _testable(case: Case) -> str:
     below = min(finite_moments_below(law) for law in (case.elements_q, case.elements_k))
     names = [name for name, order in _ORDERS.items() if 4 * order < below]
-    return f"test {' or '.join(names)}" if names else "test statistics of rows, which are bounded"
+    bounded = "" if names else ", or statistics of rows, which are bounded"
+    return f"test {' or '.join([*names, 'law'])}{bounded}"
 
 
 def _wording(case: Case, quantity: str) -> tuple[str, str]:

@@ -62,6 +62,9 @@ def judge(quantity: str, estimate: Estimate, reference: Reference, slack: float)
     test = QUANTITIES[quantity].test
     if test == "share":
         z = share_z(estimate.value, estimate.draws, nearest)
+    elif reference.sample_law is not None:
+        allowed = nearest - bounds(reference)[0]  # what --within forgives
+        z = z_of_log_tails(*reference.sample_law.log_tails(estimate.value - allowed))
     elif reference.replicate_sd == 0.0:
         z = constant_z(quantity, estimate, nearest)
     elif test == "chi-square" and reference.replicate_sd is not None:
@@ -79,6 +82,21 @@ def judge(quantity: str, estimate: Estimate, reference: Reference, slack: float)
 def two_sided(z: float) -> float:
     """Two-sided p-value of a normal deviate."""
     return float(min(1.0, 2.0 * ndtr(-abs(z))))
+
+
+def z_of_log_tails(at_most: float, at_least: float) -> float:
+    """Normal deviate of an estimate whose exact tails are given by their logarithms.
+
+    Examples:
+        >>> round(z_of_log_tails(0.0, math.log(0.025)), 3)
+        1.96
+
+    """
+    log_tail = min(at_most, at_least)
+    if log_tail >= math.log(0.5):
+        return 0.0
+    z = _z_of_log_tail(log_tail) if math.isfinite(log_tail) else math.inf
+    return z if at_least < at_most else -z
 
 
 def student_z(estimate: Estimate, value: float) -> float:

@@ -18,6 +18,7 @@ from .cases import Case, Reference
 from .checks import InputError, count, fraction, non_negative, positive
 from .layers import layer_of
 from .quantities import QUANTITIES
+from .sample_laws import distance_constant
 
 MAX_ELEMENTS = 2e10  # per cell: under a minute on two cores; fixed, so that runs agree anywhere
 ELEMENTS_PER_SECOND = 5e8  # normals on two ordinary cores; for time estimates only
@@ -65,7 +66,7 @@ class Rates:
         """The tolerance in use for a quantity."""
         if self.tolerance is not None:
             return self.tolerance
-        return 0.01 if QUANTITIES[quantity].group == "logits" else 0.02
+        return 0.01 if QUANTITIES[quantity].of_pairs else 0.02
 
 
 def draws_needed(
@@ -138,6 +139,11 @@ def detectable_by(
     constant is right to the numeric floor. A share's is that of its binomial test.
     """
     z = rates.z_holm(tests) + rates.z_power
+    if reference.at is not None:
+        reference = reference.at(draws)
+    if reference.sample_law is not None:
+        tail = rates.false_alarm / (2 * max(tests, 1))
+        return reference.sample_law.detectable(tail, rates.power) / reference.unit
     if QUANTITIES[quantity].test == "share":
         low, high = pivots.bounds(reference)
         tail = rates.false_alarm / (2 * max(tests, 1))
@@ -152,7 +158,7 @@ def detectable_by(
 
 def draws_floor(quantity: str, reference: Reference, z: float) -> float:
     """Draws below which the normal law of a row's mean is not trusted at its threshold z."""
-    least = 0 if QUANTITIES[quantity].group == "logits" else LEAST_ROWS
+    least = 0 if QUANTITIES[quantity].of_pairs else LEAST_ROWS
     return max(least, skew_floor(reference.replicate_skew, z))
 
 
@@ -210,6 +216,14 @@ def plan_draws(
 
 
 def _row_draws(quantity: str, reference: Reference, rates: Rates, tests: int) -> int:
+    tail = rates.false_alarm / (2 * max(tests, 1))
+    if quantity == "law" and reference.kind != "none":
+        gap = distance_constant(tail, rates.power) / rates.tolerance_of(quantity)
+        return math.ceil(gap**2)
+    if QUANTITIES[quantity].edge and reference.kind != "none":
+        # after which a tail that is missing altogether is called: (1 - p)^N <= tail
+        least = pivots.bounds(reference)[1]
+        return LEAST_ROWS if least <= 0 else math.ceil(math.log(tail) / math.log1p(-least))
     if not reference.replicate_sd:  # unknown, or a constant that one look decides
         return UNKNOWN_SPREAD_DRAWS if reference.replicate_sd is None else LEAST_ROWS
     needed = draws_needed(

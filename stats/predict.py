@@ -31,14 +31,18 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
     """
     choice("quantity", quantity, QUANTITIES)
     factor = scale_factor(case)
-    if QUANTITIES[quantity].group == "logits":
-        from .logits import logit_reference
-
+    if QUANTITIES[quantity].of_pairs:
         if case.d_k is None:
             raise InputError(
                 f"{quantity} of given normal logits is what --logit-std states; "
                 "choose quantities of rows, or give --dk"
             )
+        if QUANTITIES[quantity].group == "law":
+            from .law_references import law_reference
+
+            return law_reference(case.cell(), quantity, factor)
+        from .logits import logit_reference
+
         return logit_reference(case, quantity, factor, matrices)
     if case.n_keys is None:
         raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from .checks import InputError, choice, no_duplicates
 from .counts import BinCounts
+from .logit_counts import LogitCounts
 from .moments import Moments
 
-Group = Literal["logits", "softmax", "jacobian"]
-Measurement = Moments | BinCounts
+Group = Literal["logits", "law", "softmax", "jacobian"]
+Measurement = Moments | BinCounts | LogitCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class Quantity:
     """A smooth function of means over independent replicates.
 
     `measured` names the variable whose Moments (for a median, counts) it is estimated from;
-    `test` the pivot that decides; quantities of one `deviation` (variance and std) are one test.
+    `test` the pivot that decides (`own`: the estimate's exact law, see `sample_laws`); quantities
+    of one `deviation` (variance and std) are one test. A tail lies beyond its `edge`, in standard
+    deviations.
     """
 
     group: Group
@@ -47,9 +50,20 @@ class Quantity:
     symbol: str
     meaning: str
     estimate: Callable[[Any], Estimate]
-    test: Literal["normal", "chi-square", "share"] = "normal"
+    test: Literal["normal", "chi-square", "share", "own"] = "normal"
     deviation: str = ""
     moment_order: int = 1
+    edge: float = 0.0
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether it is a statistic of one logit a replicate, which scales exactly."""
+        return self.group in ("logits", "law")
+
+    @property
+    def by_draws(self) -> bool:
+        """Whether its tolerance is what its draws detect, unless one is given."""
+        return self.group == "law" and self.deviation != "law"
 
 
 def _mean(m: Moments) -> Estimate:
@@ -109,6 +123,18 @@ def _influence_sd(m: Moments, polynomial: Mapping[int, float]) -> float:
     return math.sqrt(max(square, 0.0))
 
 
+def _tail(z: int, side: int) -> Quantity:
+    name = f"{'above' if side > 0 else 'below'}_{z}"
+    symbol = f"P(z>{z})" if side > 0 else f"P(z<-{z})"
+    meaning = f"share of logits {z} standard deviations {name[:5]} their mean"
+
+    def share(counts: LogitCounts) -> Estimate:
+        p = counts.share_above(z) if side > 0 else counts.share_below(z)
+        return Estimate(counts.count, p, math.sqrt(p * (1 - p)))
+
+    return Quantity("law", "counts", symbol, meaning, share, "share", name, edge=float(side * z))
+
+
 def _row(group: Group, name: str, symbol: str, meaning: str) -> Quantity:
     return Quantity(group, name, symbol, meaning, _mean, deviation=name)
 
@@ -133,6 +159,20 @@ QUANTITIES: dict[str, Quantity] = {
     ),
     "mean_abs": Quantity(
         "logits", "abs_logit", "E|x|", "mean absolute logit", _mean, deviation="mean_abs"
+    ),
+    "law": Quantity(
+        "law", "counts", "sup|F_N-F|", "largest distance of the logits' cdf from its theory",
+        lambda counts: Estimate(counts.count, 0.0, 0.5), "own", "law",
+    ),
+    **{f"above_{z}": _tail(z, 1) for z in (3, 4, 5, 6)},
+    **{f"below_{z}": _tail(z, -1) for z in (3, 4, 5, 6)},
+    "smallest": Quantity(
+        "law", "counts", "min x", "smallest logit of all draws",
+        lambda counts: Estimate(counts.count, counts.smallest, 0.0), "own", "smallest",
+    ),
+    "largest": Quantity(
+        "law", "counts", "max x", "largest logit of all draws",
+        lambda counts: Estimate(counts.count, counts.largest, 0.0), "own", "largest",
     ),
     "max_prob": _row("softmax", "max_prob", "E p(1)", "largest probability of a row"),
     "second_prob": _row("softmax", "second_prob", "E p(2)", "second largest probability"),
@@ -162,11 +202,16 @@ QUANTITIES: dict[str, Quantity] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     group: tuple(name for name, q in QUANTITIES.items() if q.group == group)
     for group in ("logits", "softmax", "jacobian")
-} | {"all": tuple(QUANTITIES)}
+}
+GROUPS |= {
+    "tails": tuple(name for name, q in QUANTITIES.items() if q.edge),
+    "extremes": ("smallest", "largest"),
+    "all": GROUPS["logits"] + GROUPS["softmax"] + GROUPS["jacobian"],
+}
 
 
 def expand_quantities(names: Iterable[str]) -> tuple[str, ...]:
-    """Quantity names with groups (`logits`, `softmax`, `jacobian`, `all`) written out, in order.
+    """Quantity names with the groups of `GROUPS` (`logits`, `tails`, `all`, ...) written out.
 
     Examples:
         >>> expand_quantities(["std", "logits"])

@@ -14,7 +14,7 @@ from .conventions import scale_factor
 from .elements import canonical_elements
 from .layers import check_weights
 from .planning import MAX_ELEMENTS, Rates
-from .quantities import GROUPS, QUANTITIES, expand_quantities
+from .quantities import QUANTITIES, expand_quantities
 from .weights import canonical_weights, default_scale
 
 DEFAULT_N_KEYS = "10"
@@ -308,7 +308,7 @@ def _expanded(
     )
     checks.no_duplicates("scale", options.scale)
     for n, quantity in product(n_keys, quantities):
-        of_rows = quantity not in GROUPS["logits"]
+        of_rows = not QUANTITIES[quantity].of_pairs
         if base.logit_std is not None and not of_rows:
             continue
         scales = options.scale or default_scales(quantity, base)
@@ -323,7 +323,7 @@ def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
     """
     if case.weights is not None:
         return (default_scale(case.weights),)
-    rows = QUANTITIES[quantity].group != "logits" and case.logit_std is None
+    rows = not QUANTITIES[quantity].of_pairs and case.logit_std is None
     return ("none", "sqrt-dk") if rows else ("none",)
 
 

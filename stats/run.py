@@ -11,6 +11,8 @@ from .cells import Cell, plan_cells
 from .checks import InputError
 from .conventions import scale_factor
 from .decision import Row, decide
+from .law_references import law_estimate
+from .logit_counts import LogitCounts
 from .moments import Moments
 from .planning import Rates, predicted_seconds, shown_duration
 from .predict import check_verdict_possible, predict
@@ -79,7 +81,10 @@ class Run:
         rows = []
         for row in self.rows:
             cell, moments = of_cell[row.case.cell()]
-            rows.append(replace(row, estimate=estimate_of(row, moments), capped=cell.capped))
+            estimate = estimate_of(row, moments)
+            reference = row.reference.at(cell.draws) if row.reference.at else row.reference
+            row = replace(row, reference=reference, estimate=estimate, capped=cell.capped)
+            rows.append(row)
         return decide(rows, self.rates, samples_only=self.samples_only)
 
 
@@ -94,6 +99,10 @@ def estimate_of(row: Row, moments: Measured) -> Estimate:
     """A row's estimate from its cell's Moments; logit moments are scaled exactly."""
     quantity = QUANTITIES[row.quantity]
     factor = scale_factor(row.case)
+    if quantity.group == "law":
+        counts = moments[quantity.measured, None]
+        assert isinstance(counts, LogitCounts)
+        return law_estimate(row.case.cell(), row.quantity, factor, counts)
     if quantity.group == "logits":
         unscaled = moments[quantity.measured, None]
         assert isinstance(unscaled, Moments)
