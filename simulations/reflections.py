@@ -28,8 +28,8 @@ def reflected(directions: Directions, d_k: int, x: Array) -> Array:
         return x, lax.dynamic_update_slice_in_dim(q, -sign * _at(x, i), i, 0)
 
     q = jnp.zeros((d_k, *x.shape[1:]), x.dtype)
-    _, q = lax.fori_loop(0, d_k, step, (x, q))
-    return q
+    done: tuple[Array, Array] = lax.fori_loop(0, d_k, step, (x, q))
+    return done[1]
 
 
 def reflected_back(directions: Directions, q: Array, dimensions: int) -> Array:

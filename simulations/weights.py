@@ -37,7 +37,8 @@ def weight_logits(
 
     def meet(y: Array) -> Array:
         k = applied(recipe, key, numbers, Q, lane, y) if recipe.tied else y
-        return numbers.sigma * dot(z, k)
+        product: Array = numbers.sigma * dot(z, k)
+        return product
 
     if recipe.diagonal:
         return meet(x)[0]
@@ -79,7 +80,8 @@ def _columns_of(matrix: Array) -> Entries:
     half = matrix.shape[1] // 2
 
     def column(number: Array) -> Array:
-        return lax.dynamic_index_in_dim(matrix, number, 1, False)[:, None, None]
+        at: Array = lax.dynamic_index_in_dim(matrix, number, 1, False)
+        return at[:, None, None]
 
     return lambda pair: (column(pair), column(half + pair))
 

@@ -56,14 +56,19 @@ def fixed_logit_moments(case: Case, matrices: Matrices) -> LogitMoments:
 
 def _singular_values(w_q: Array, w_k: Array) -> Array:
     """Those of A = W_Q' W_K that are not 0, by way of triangular factors."""
-    r_q, r_k = (np.linalg.qr(w.T, mode="r") for w in (w_q, w_k))
-    values: Array = np.linalg.svd(r_q @ r_k.T, compute_uv=False)
+    values: Array = np.linalg.svd(_triangle(w_q) @ _triangle(w_k).T, compute_uv=False)
     return values
+
+
+def _triangle(rows: Array) -> Array:
+    """The triangular factor R of `rows' = Q R`."""
+    factor: Array = np.linalg.qr(rows.T)[1]
+    return factor
 
 
 def _symmetric_eigenvalues(w_q: Array, w_k: Array) -> Array:
     """Those of (A + A')/2 that are not 0: at most 2 d_k."""
-    both = np.linalg.qr(np.concatenate([w_q, w_k]).T, mode="r")
+    both = _triangle(np.concatenate([w_q, w_k]))
     r_q, r_k = both[:, : len(w_q)], both[:, len(w_q) :]
     half = r_q @ r_k.T
     values: Array = np.linalg.eigvalsh((half + half.T) / 2)

@@ -185,10 +185,10 @@ def _absolute(case: Case, layer: Layer, diagonal: bool, r: int) -> float:
     """`E |x|^r` in units of sqrt(vq vk), r odd."""
     total = layer.d_model
     # E chi_D^r / D^(r/2)
-    chi = 2.0 ** (r / 2) * gamma_ratio(total / 2, r / 2) / total ** (r / 2)
+    chi: float = math.pow(2.0 / total, r / 2) * gamma_ratio(total / 2, r / 2)
     if diagonal:
         norms = norm_moment(case.tokens, total, r) / total**r
     else:
         norms = chi**2 if case.tokens == "normal" else 1.0
-    shorter = chi**-2 if layer.law == "orthogonal" else 1.0
-    return total**r * norms * shorter * absolute_moment(layer.d_k, r)
+    shorter = 1.0 / chi**2 if layer.law == "orthogonal" else 1.0
+    return math.pow(total, r) * norms * shorter * absolute_moment(layer.d_k, r)

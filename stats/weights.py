@@ -81,7 +81,7 @@ _FANS: dict[str, tuple[str, Callable[[Shape], float], tuple[str, ...], str]] = {
 }
 _LAWS = {
     "normal": ("N(0, {})", "normal", 1.0, "torch"),
-    "uniform": ("U(-a, a), a^2 = 3 {}", "uniform", 1.0, "torch, JAX"),
+    "uniform": ("U(-a, a): variance {}", "uniform", 1.0, "torch, JAX"),
     "truncated": (
         "N cut at 2 sd, then divided by 0.8796: variance {}",
         "truncated-normal:2",

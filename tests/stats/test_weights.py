@@ -427,6 +427,7 @@ REFUSED = [
     ({"sigma": ("2",)}, "sigma_q must be left out with weights, got 2.0; drop --weights"),
     ({"elements": ("uniform",)}, "elements_q must be left out with weights"),
     ({"logit_std": ("1",), "quantities": ("entropy",)}, "logit_std must be left out with weights"),
+    ({"dtype": ("float16",)}, "dtype"),
     ({"correlation": ("0.5",)}, "correlation must be left out with weights"),
     ({"pair": ("diagonal",), "n_keys": ("10",)}, "pair must be off-diagonal for stat"),
     ({"weights": ()}, "d_model needs weights, got 512; give --weights too"),
