@@ -74,13 +74,15 @@ def _content(records: Sequence[Record]) -> dict[str, Any]:
     rows = [row for record in records for row in record["rows"]]
     counts = _counts(rows)
     verdict = _overall(records)
+    said = [line for record in records for line in advice(record)]
+    to_do = verdict in ("mismatch", "undecided")  # otherwise they are notes
     return {
         "verdict": verdict,
         "verdict_class": _classified(verdict or ""),
         "headline": _HEADLINES.get(verdict or "", f"{verdict or 'Theory, without simulation'}"),
         "counts": counts,
         "records": [_about(record) for record in records],
-        "advice": [line for record in records for line in advice(record)],
+        "advice": said if to_do else [],
         "replicates": parts.replicates(rows),
         "claims": parts.claims(rows),
         "table": _table(records, rows),
@@ -96,7 +98,7 @@ def _content(records: Sequence[Record]) -> dict[str, Any]:
             for data in figures_of(records)
         ],
         "contrast": parts.contrast(rows),
-        "limits": parts.limits(rows),
+        "limits": parts.limits(rows) + ([] if to_do else said),
         "decisions": [found for record in records if (found := parts.decision(record))],
         **_trusted(data=_embedded(records, rows)),
     }

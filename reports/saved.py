@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from ..stats.checks import InputError
+from ..stats.quantities import QUANTITIES
 from .files import read_text
 from .record import PROVENANCE, SCHEMA_VERSION, Record, rates_of
 
@@ -142,10 +143,15 @@ def _is_theory(value: object) -> bool:
     return pair or _is_optional_number(value)
 
 
+def _is_quantity(value: object) -> bool:
+    return isinstance(value, str) and value in QUANTITIES
+
+
 _EXPECTED: dict[_Test, str] = {
     _is_object: "an object",
     _is_rows: "a list of at least one row",
     _is_text: "text",
+    _is_quantity: "the name of a quantity (see verify-variance catalogue)",
     _is_optional_text: "text or null",
     _is_number: "a number",
     _is_optional_number: "a number or null",
@@ -171,7 +177,7 @@ _OF_JUDGED: dict[str, _Test] = {
 _TEXTS = "elements weights ensemble scale transform dtype theory_kind formula verdict note"
 _NUMBERS = "estimate mcse gap z p_value p_adjusted ci_low ci_high tolerance detectable"
 _ROW: dict[str, _Test] = {
-    "quantity": _is_text,
+    "quantity": _is_quantity,
     "theory": _is_theory,
     "parameters": _is_object,
     **dict.fromkeys(("d_k", "n_keys", "draws"), _is_optional_count),
