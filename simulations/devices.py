@@ -56,6 +56,14 @@ def cache_folder() -> Path:
     return Path(base) / "verify-variance" / "jax"
 
 
+def cache_in_use() -> Path:
+    """Where this process keeps compiled kernels: the folder that the user has chosen, or ours."""
+    import jax
+
+    config: Any = jax.config
+    return Path(config.jax_compilation_cache_dir or cache_folder())
+
+
 def provenance(devices: list[Any]) -> dict[str, object]:
     """Versions and devices of this process, for the record."""
     import jax

@@ -6,7 +6,7 @@ import os
 import time
 from importlib.util import find_spec
 
-from .devices import cache_folder, provenance, use_platform
+from .devices import cache_in_use, provenance, use_platform
 
 # Salmon et al. 2011, Random123's kat_vectors: threefry2x32-20 of (key, counter)
 KNOWN_ANSWERS = (
@@ -19,12 +19,10 @@ OPTIONAL = ("torch", "transformers", "flax", "keras", "equinox", "safetensors", 
 
 def examine(platform: str = "auto") -> tuple[str, bool]:
     """A report in lines, and whether the generator gives its known answers here."""
-    import jax
-
     devices = use_platform(platform)
     healthy = generator_is_right()
     facts = provenance(devices)
-    folder = jax.config.jax_compilation_cache_dir or cache_folder()
+    folder = cache_in_use()
     cache = "writable" if _writable(folder) else "not writable: every first run compiles anew"
     there = [name for name in OPTIONAL if find_spec(name)]
     lines = [
