@@ -20,6 +20,7 @@ FIGURES: dict[str, Callable[[Sequence[Record]], FigureData]] = {
     "law": figure_laws.law,
     "saturation": figure_laws.saturation,
 }
+_QUICK = ("variance", "softmax", "jacobian")
 _NEEDS = {
     "variance": "rows of variance or std",
     "softmax": "rows of max_prob or entropy",
@@ -52,6 +53,16 @@ def figures_of(records: Sequence[Record]) -> list[FigureData]:
     """Every figure that the records have something for."""
     rows = [row for record in records for row in record["rows"]]
     return [data for make in FIGURES.values() if (data := make(rows)).panels]
+
+
+def quick_figures(record: Record) -> list[FigureData]:
+    """What a notebook shows beside a table: sweeps where there are any, otherwise the gaps."""
+    if record["command"] == "claims":  # each of its rows is about something else
+        return []
+    rows = record["rows"]
+    sweeps = [data for name in _QUICK if (data := FIGURES[name](rows)).panels]
+    gaps = figure_rows.gap(rows)
+    return sweeps or ([gaps] if gaps.panels else [])
 
 
 def figure_form(path: str | None) -> str:

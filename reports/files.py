@@ -12,18 +12,18 @@ from typing import Any
 from ..stats.checks import InputError, choice
 
 
-def check_writable(path: str) -> None:
+def check_writable(path: str, name: str = "output") -> None:
     """Refuse an output that could not be written, before any work is done for it."""
     target = Path(path).resolve()
     folder = target.parent
     if target.is_dir():
-        raise InputError(f"output must be a file, got the folder {target}; name a file in it")
+        raise InputError(f"{name} must be a file, got the folder {target}; name a file in it")
     if target.exists() and not target.is_file():
-        raise InputError(f"output must be an ordinary file, got {path}; redirect stdout instead")
+        raise InputError(f"{name} must be an ordinary file, got {path}; redirect stdout instead")
     if not folder.is_dir():
-        raise InputError(f"output's folder must exist, got {folder}; create it or name another")
+        raise InputError(f"{name}'s folder must exist, got {folder}; create it or name another")
     if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
-        raise InputError(f"output must be writable, got {path}; name another")
+        raise InputError(f"{name} must be writable, got {path}; name another")
 
 
 def write_text(path: str, text: str) -> None:

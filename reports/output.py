@@ -122,4 +122,4 @@ class CiOptions:
         """Refuse a wrong choice or a file that cannot be written, before any work."""
         choice("undecided", self.undecided, ("fail", "pass"))
         if self.junit is not None:
-            check_writable(self.junit)
+            check_writable(self.junit, "junit")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .record import Record
 from .table import FORMATS, frame, render
 from .wording import advice, exit_code, summary, wrapped
+
+if TYPE_CHECKING:
+    from .figures import Drawing
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Result:
         return summary(self.record)
 
     def table(self, form: str = "plain") -> str:
-        """The rows as `plain`, `pipe`, `latex`, `html`, `csv`, `tsv` or `json` text."""
+        """The rows as `plain`, `pipe`, `rst`, `latex`, `html`, `csv`, `tsv` or `json`."""
         from ..stats.checks import choice
 
         return render(self.record, choice("format", form, FORMATS))
@@ -66,5 +69,38 @@ class Result:
     def __str__(self) -> str:
         return self.text()
 
+    def figure(self, name: str, style: str = "screen") -> Drawing:
+        """A figure by name: `variance`, `softmax`, `jacobian`, `gap`, `z`, `law`, `saturation`.
+
+        A notebook shows it by itself; `save("fig.pdf")` writes it, with style `paper` as wide as a
+        column. InputError where the record has nothing for it.
+
+        Examples:
+            >>> import verify_variance as vv
+            >>> drawing = vv.verify(dk=[16, 32], samples=10_000).figure("variance")
+            >>> drawing.data.panels[0].points[0].x
+            (16.0, 32.0)
+
+        """
+        from .figures import Drawing, figure_data
+
+        return Drawing(figure_data(name, [self.record]), style)
+
+    def page(self) -> str:
+        """The whole report as one HTML page, to be read offline."""
+        from .page import page
+
+        return page([self.record])
+
     def _repr_html_(self) -> str:
-        return f"{self.table('html')}\n<p>{escape(self.summary)}</p>"
+        """The table, the figures of what was measured, and the summary."""
+        from .drawing import inline
+        from .figures import quick_figures
+
+        images = [
+            f'<div style="flex: 1 1 18em">{inline([panel], f"{data.name}{i}")}</div>'
+            for data in quick_figures(self.record)
+            for i, panel in enumerate(data.panels)
+        ]
+        row = f'<div style="display: flex; flex-wrap: wrap; max-width: 80em">{"".join(images)}</div>'
+        return f"{self.table('html')}\n{row}\n<p>{escape(self.summary)}</p>"
