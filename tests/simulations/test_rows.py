@@ -152,13 +152,14 @@ def test_deviates_from_theory_spread_as_they_should(deviates, quantity):
 
 @pytest.mark.wide
 @pytest.mark.parametrize("quantity", LOOKED_AT)
-def test_error_bars_off_by_two_thirds_would_fail(deviates, quantity):
-    """Both ways, and all the more those that pool the logits of a row (sqrt(n) too small).
+def test_error_bars_1_8_times_too_large_or_small_would_fail(deviates, quantity):
+    """And all the more those that pool the logits of a row, sqrt(n) too small.
 
-    With 174 deviates P(chi^2 / 1.5^2 not below its lower limit) is 5e-4, and 2e-6 at 1.7.
+    With 174 deviates chi^2 / 1.8^2 stays above its lower limit with probability 3e-9, and
+    1.8^2 chi^2 below its upper one with 1e-8.
     """
     z = deviates[quantity]
-    for factor, tail in ((1.7, chdtr), (1 / 1.7, chdtrc)):
+    for factor, tail in ((1.8, chdtr), (1 / 1.8, chdtrc)):
         assert tail(z.size, float(((z / factor) ** 2).sum())) < SIDE
     pooled = z * np.repeat([math.sqrt(case.n_keys) for case in CELLS], SEEDS)
     assert chdtrc(z.size, float((pooled**2).sum())) < SIDE
