@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 
-from ..stats.conventions import SCALES
 from ..stats.elements import ELEMENTS
 from ..stats.quantities import QUANTITIES
+from ..stats.scales import SCALES
 from ..stats.tokens import TOKENS
 from ..stats.weights import TIED, WEIGHTS
 from .table import WIDTH, tabulated
@@ -30,9 +30,9 @@ def entries() -> list[dict[str, str]]:
     rows += [
         (
             "scale",
-            _spelled(name, (scale.parameter or "").partition(" ")[0].strip(",") or None),
+            _spelled(name, ":".join(p.symbol for p in scale.parameters) or None),
             scale.formula,
-            ", ".join(filter(None, [*scale.needs, scale.parameter])),
+            ", ".join([*scale.needs, *(p.meaning for p in scale.parameters)]),
             scale.source,
         )
         for name, scale in SCALES.items()

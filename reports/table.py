@@ -98,7 +98,8 @@ def _heading(moved: Sequence[Column], cells: Sequence[str], row: Record) -> list
 def _meaning(row: Record) -> str:
     """What a quantity is, and in what its gap is counted."""
     name = row["quantity"]
-    absolute = name in ("skewness", "kurtosis", "saturated", "law", *GROUPS["tails"])
+    absolute = name in ("skewness", "kurtosis", "saturated", "overflow", "broken_rows", "law")
+    absolute |= name in GROUPS["tails"]
     of_std = dict.fromkeys(("mean", *GROUPS["extremes"]), "% of the std")
     unit = (of_std | {"entropy": "% of ln n"}).get(name, "1/100" if absolute else "% of theory")
     gap = "" if row["gap"] is None else f"; gap in {unit}"

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
+from ..stats.cases import HALF
 from ..stats.causes import likely_cause
 from ..stats.decision import WIDEST_DETECTABLE
 from ..stats.planning import shown_duration
@@ -79,12 +80,14 @@ def _sensitivity(record: Record, compared: Sequence[Record]) -> str:
     decidable = [
         row
         for row in compared
-        if (row["detectable"] or 0.0) <= WIDEST_DETECTABLE or row["quantity"] in GROUPS["extremes"]
+        if (row["p_value"] is not None and (row["detectable"] or 0.0) <= WIDEST_DETECTABLE)
+        or row["quantity"] in GROUPS["extremes"]
     ]
     sizes: dict[str, float] = {}
     for row in decidable:
         kind, seen = _error_of(row["quantity"]), row["detectable"] or 0.0
-        size = seen if within else max(row["tolerance"] or 0.0, seen)
+        allowed = row["tolerance"] or 0.0
+        size = seen if within else allowed + seen if rounded(row) else max(allowed, seen)
         sizes[kind] = max(sizes.get(kind, 0.0), size)
     if not sizes:
         return ""
@@ -95,12 +98,21 @@ def _sensitivity(record: Record, compared: Sequence[Record]) -> str:
     return f"{where} error of {errors}{beyond} would have been reported with probability {power:g}."
 
 
+def rounded(row: Record) -> bool:
+    """Whether a row's theory leaves rounding out, so that its whole tolerance is allowed."""
+    named = {row["dtype"], *(str(value) for value in row["parameters"].values())}
+    exact = row["quantity"] in ("overflow", "broken_rows")
+    return not exact and not named.isdisjoint((*HALF, "naive"))
+
+
 def _error_of(quantity: str) -> str:
     named = {
         "variance": "in the standard deviation",
         "std": "in the standard deviation",
         "mean": "of a standard deviation in the mean",
         "saturated": "in the saturated share",
+        "overflow": "in the overflow share",
+        "broken_rows": "in the share of broken rows",
         "entropy": "of ln n in the entropy",
         "skewness": "in the skewness",
         "kurtosis": "in the kurtosis",
@@ -129,7 +141,11 @@ def advice(record: Record) -> list[str]:
     if record["command"] == "claims":
         return []  # each row says why
     return [
-        *(_mismatch(row) for row in rows if row["verdict"] == "mismatch"),
+        *(
+            _mismatch(row)
+            for row in rows
+            if row["verdict"] == "mismatch" and row["p_value"] is not None
+        ),
         *_grouped(
             (row for row in rows if row["verdict"] == "undecided"),
             lambda row: row["quantity"],
@@ -172,7 +188,7 @@ def _mismatch(row: Record) -> str:
     if power is None or not theory or isinstance(theory, list) or estimate <= 0:
         return f"{where}; is the case (laws, sigmas, means, scale) the one that was measured?"
     ratio = (estimate / theory) ** power
-    cause = likely_cause(ratio, row["d_k"])
+    cause = likely_cause(ratio, row["d_k"], row["scale"])
     said = f"{where}; the standard deviation is {ratio:.4g} times its theory"
     return said + (f" ({cause})" if cause else "; are the laws, sigmas and means as assumed?")
 

@@ -28,8 +28,8 @@ from ..stats.quantities import Measurement
 from .drawing import Drawn, drawn_logits, prepared
 from .elements import sampler_of
 from .guards import check_blocks
-from .half import HalfRow
-from .jacobian import JACOBIAN_STATISTICS, jacobian_statistics
+from .half_rows import BROKEN, COUNTED, Form, softmax_form, sums_of_whole
+from .jacobian import jacobian_statistics
 from .keys import block_words
 from .layers import replicates_in_block
 from .random import box_muller, random_words, to_bits
@@ -37,10 +37,7 @@ from .recipes import Key, block_key, cell_words, with_float64
 from .reduce import bin_counts, block_moments, row_moments
 from .rounding import rounded
 from .sharding import device_mesh, on_each_device
-from .softmax import ROW_STATISTICS
 
-COUNTED, BROKEN = "jacobian_frobenius_median", "broken_rows"
-Form = tuple[str, bool]
 SETS = (
     (
         "max_prob",
@@ -91,13 +88,16 @@ def given_logits(key: Key, std: Array, rows: int, n_keys: int) -> Array:
 
 
 def _draw(
-    recipe: Drawn | None, dtype: str, rows: int, n_keys: int, cell: Key, blocks: Array, numbers: Any
+    recipe: Drawn | str, rows: int, n_keys: int, cell: Key, blocks: Array, numbers: Any
 ) -> Array:
-    """One device's logits [rows, n_keys]; `blocks` is its (index high, index low, count)."""
+    """One device's logits [rows, n_keys]; `blocks` is its (index high, index low, count).
+
+    For given normal logits the recipe is their dtype alone.
+    """
     key = block_key(cell, blocks[0, 0], blocks[0, 1])
-    if recipe is None:
+    if isinstance(recipe, str):
         std, after = numbers
-        return rounded(rounded(given_logits(key, std, rows, n_keys), dtype) * after, dtype)
+        return rounded(rounded(given_logits(key, std, rows, n_keys), recipe) * after, recipe)
     return drawn_logits(recipe, key, numbers, rows, n_keys)
 
 
@@ -109,7 +109,7 @@ def _sums(
     With a form of softmax that can break, the sums stand behind the number of rows that did not.
     """
     if form is not None:
-        return _sums_of_whole(names, form, logits, factor, blocks)
+        return sums_of_whole(names, form, logits, factor, blocks)
     if names == (COUNTED,):
         norms = jacobian_statistics(logits, factor, ("jacobian_frobenius",))
         return bin_counts(norms["jacobian_frobenius"], blocks[0, 2])[None, None]
@@ -118,42 +118,14 @@ def _sums(
     return jnp.stack([sums[name] for name in names])[None]
 
 
-def _sums_of_whole(
-    names: tuple[str, ...], form: Form, logits: Array, factor: Array, blocks: Array
-) -> Array:
-    """The same of rows that are whole, which are moved before the others."""
-    row = HalfRow(logits, factor, *form)
-    drawn = jnp.arange(logits.shape[0]) < blocks[0, 2]
-    if names == (BROKEN,):
-        statistics, count = {BROKEN: 1.0 - row.whole.astype(logits.dtype)}, blocks[0, 2]
-    else:
-        order = jnp.argsort(~(row.whole & drawn), stable=True)
-        count = (row.whole & drawn).sum(dtype=jnp.uint32)
-        wanted = ("jacobian_frobenius",) if names == (COUNTED,) else names
-        catalogue = ROW_STATISTICS | JACOBIAN_STATISTICS
-        statistics = {name: catalogue[name](row)[order] for name in wanted}
-    if names == (COUNTED,):
-        return bin_counts(statistics["jacobian_frobenius"], count)[None, None]
-    sums = row_moments(statistics, jnp.maximum(count, 1))
-    counted = count.astype(logits.dtype)[None]
-    return jnp.stack([jnp.concatenate([counted, sums[name]]) for name in names])[None]
-
-
 @lru_cache(maxsize=64)
-def _compiled_draw(recipe: Drawn | None, dtype: str, rows: int, n_keys: int, mesh: Mesh) -> Any:
-    program = partial(_draw, recipe, dtype, rows, n_keys)
-    return on_each_device(program, mesh, split=(False, True, False))
+def _compiled_draw(recipe: Drawn | str, rows: int, n_keys: int, mesh: Mesh) -> Any:
+    return on_each_device(partial(_draw, recipe, rows, n_keys), mesh, split=(False, True, False))
 
 
 @lru_cache(maxsize=64)
 def _compiled_sums(names: tuple[str, ...], form: Form | None, mesh: Mesh) -> Any:
     return on_each_device(partial(_sums, names, form), mesh, split=(True, False, True))
-
-
-def softmax_form(case: Case) -> Form | None:
-    """Precision of softmax and whether it is naive; None for the plain one, which cannot break."""
-    plain = not case.rounds_rows
-    return None if plain else (case.dtype_softmax or case.dtype, case.softmax == "naive")
 
 
 def measure_cell(
@@ -196,29 +168,30 @@ def _batches(
     recipe, numbers = _recipe(case, seed)
     mesh = device_mesh(devices)
     key = cell_words(case, seed)
-    form = softmax_form(case)
     sets = [names for names in SETS if set(names) & set(cell.measured)]
     real: Any = np.float64 if case.dtype == "float64" else np.float32
     with with_float64(case.dtype):
-        draw = _compiled_draw(recipe, case.dtype, lanes, n_keys, mesh)
-        for table in _tables(cell.draws, rows, STEPS_IN_FLIGHT * len(devices)):
+        draw = _compiled_draw(recipe, lanes, n_keys, mesh)
+        for table in block_tables(cell.draws, rows, STEPS_IN_FLIGHT * len(devices)):
             pending: dict[tuple[tuple[str, ...], float], list[Any]] = {}
-            for blocks in _padded(table, len(devices)):
+            for blocks in on_devices(table, len(devices)):
                 logits = draw(key, blocks, numbers)
                 for names, factor in product(sets, cell.factors):
-                    sums = _compiled_sums(names, form, mesh)(logits, real(factor), blocks)
+                    sums = _compiled_sums(names, softmax_form(case, names), mesh)(
+                        logits, real(factor), blocks
+                    )
                     pending.setdefault((names, factor), []).append(sums)
             yield table, _fetched(pending, len(table))
 
 
-def _recipe(case: Case, seed: int) -> tuple[Drawn | None, Any]:
+def _recipe(case: Case, seed: int) -> tuple[Drawn | str, Any]:
     if case.logit_std is None:
         return prepared(case, seed)
     real = np.float64 if case.dtype == "float64" else np.float32
-    return None, (real(case.logit_std), real(scale_factor(case) if case.rounds else 1.0))
+    return case.dtype, (real(case.logit_std), real(scale_factor(case) if case.rounds else 1.0))
 
 
-def _tables(draws: int, rows: int, steps: int) -> Iterator[NDArray[np.uint32]]:
+def block_tables(draws: int, rows: int, steps: int) -> Iterator[NDArray[np.uint32]]:
     """(index high, index low, count) of every block, some blocks at a time."""
     total = -(-draws // rows)
     for first in range(0, total, steps):
@@ -227,7 +200,7 @@ def _tables(draws: int, rows: int, steps: int) -> Iterator[NDArray[np.uint32]]:
         yield np.array(table, np.uint32)
 
 
-def _padded(table: NDArray[np.uint32], n_devices: int) -> Iterator[NDArray[np.uint32]]:
+def on_devices(table: NDArray[np.uint32], n_devices: int) -> Iterator[NDArray[np.uint32]]:
     """One block for each device at a time; a device without one repeats the last, unused."""
     for first in range(0, len(table), n_devices):
         part = table[first : first + n_devices]

@@ -68,16 +68,19 @@ def _moments(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) 
     blocks = np.concatenate(parts)
     count, centre, first, *sums = blocks.T[: 2 + logits.ORDER]
     check_blocks(
-        np.column_stack([count, centre + first / count, *sums]),
+        np.column_stack([count, centre + first / np.maximum(count, 1), *sums]),
         block,
         lattice=is_lattice(cell),
         what=cell.case.canonical(),
     )
     moments = [logits.to_moments(row) for row in blocks]
-    return {
+    measured: Measured = {
         (name, None): reduce(Moments.merge, (part[name] for part in moments))
         for name in ("logit", "abs_logit")
     }
+    lost = 1 - count.sum() / cell.draws  # logits that are inf or nan
+    measured["overflow", None] = Moments(cell.draws, lost, (cell.draws * lost * (1 - lost),))
+    return measured
 
 
 def batches(cell: Cell, block: int) -> Iterator[tuple[int, int, int]]:

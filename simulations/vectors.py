@@ -22,6 +22,7 @@ from .elements import Sampler
 from .keys import block_words
 from .random import random_words, to_bits
 from .recipes import Key, Numbers, Recipe, block_key, cell_words, recipe_of, with_float64
+from .rounding import rounded
 
 _ROLE_Q, _ROLE_K = 0, 1
 
@@ -35,10 +36,11 @@ def draw_logits(
     the pair's bits.
     """
     draw = _packed_logits if recipe.packed else _element_logits
-    return draw(recipe, key, numbers, *_lanes(rows, keys))
+    return draw(recipe, key, numbers, *lanes_of(rows, keys))
 
 
-def _lanes(rows: int, keys: int | None) -> tuple[Array, Array]:
+def lanes_of(rows: int, keys: int | None) -> tuple[Array, Array]:
+    """Counter lanes of q and of k, shaped to meet: [rows], or [rows, 1] and [rows, keys]."""
     lane = jnp.arange(rows, dtype=jnp.uint32)
     if keys is None:
         return lane, lane
@@ -57,7 +59,7 @@ def _unit_pair(
     return sampler.draw(to_bits(words, per_uniform), constants)
 
 
-def _pair(
+def draw_pair(
     recipe: Recipe, key: Key, numbers: Numbers, lane_q: Array, lane_k: Array, pair: Array
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Elements (q_2i, q_2i+1), (k_2i, k_2i+1); a normalised law's before its norm and sigma."""
@@ -85,14 +87,6 @@ def _scaled(
     return first, second
 
 
-def rounded(x: Array, dtype: str) -> Array:
-    """The nearest values that `dtype` can hold, in the type of x."""
-    if dtype in ("float32", "float64"):
-        return x
-    held = jnp.finfo(dtype)
-    return lax.reduce_precision(x, held.nexp, held.nmant)
-
-
 def _element_logits(
     recipe: Recipe, key: Key, numbers: Numbers, lane_q: Array, lane_k: Array
 ) -> Array:
@@ -108,7 +102,7 @@ def _element_logits(
 
     def add(i: Array, sums: Any) -> Any:
         dot, norm_q, norm_k = sums
-        q, k = _pair(recipe, key, numbers, lane_q, lane_k, i)
+        q, k = draw_pair(recipe, key, numbers, lane_q, lane_k, i)
         both = 2 * i + 1 < numbers.d_k  # the last pair of an odd d_k is half a pair
         dot = dot + (q[0] * k[0] - drift) + jnp.where(both, q[1] * k[1] - drift, 0)
         if norm_q is not None:
@@ -198,7 +192,7 @@ def _sign_vectors(
     hashed = jax.jit(random_words, static_argnums=(2, 4))
     chunks = jnp.arange((d_k + 63) // 64)
     vectors = []
-    for role, lane in enumerate(_lanes(rows, keys)):
+    for role, lane in enumerate(lanes_of(rows, keys)):
         words = np.stack(hashed(key, lane[..., None], role, chunks, 2), -1)
         bits = words[..., None] >> np.arange(32, dtype=np.uint32) & 1
         flat = bits.reshape(*lane.shape, -1)[..., :d_k].astype(numbers.sigma_q.dtype)
@@ -210,8 +204,8 @@ def _sign_vectors(
 def _vectors(
     recipe: Recipe, d_k: int, rows: int, keys: int | None, key: Key, numbers: Numbers
 ) -> tuple[Array, Array]:
-    lane_q, lane_k = (lane[..., None] for lane in _lanes(rows, keys))
-    pairs = _pair(recipe, key, numbers, lane_q, lane_k, jnp.arange((d_k + 1) // 2))
+    lane_q, lane_k = (lane[..., None] for lane in lanes_of(rows, keys))
+    pairs = draw_pair(recipe, key, numbers, lane_q, lane_k, jnp.arange((d_k + 1) // 2))
     q, k = (jnp.stack(pair, -1).reshape(*pair[0].shape[:-1], -1)[..., :d_k] for pair in pairs)
     if recipe.q.normalised:
         q = _on_sphere(q, numbers.sigma_q)

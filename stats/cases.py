@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .sample_laws import SampleLaw
 
 Kind = Literal["closed form", "quadrature", "bracket", "none"]
+HALF = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Case:
     `d_model` elements, and a replicate is one draw of the weights with its tokens (`ensemble`
     weights) or one draw of tokens through one drawn pair of weights (`ensemble` tokens). `pair`
     says whether y is another token than x (off-diagonal) or x itself (diagonal).
+
+    `dtype` is the precision of the elements and of the stored logit. Their products and sums are
+    float32 (float64 for float64) and softmax is `dtype`, unless `dtype_products`,
+    `dtype_accumulate` and `dtype_softmax` say otherwise; `softmax` is stable (the largest logit is
+    subtracted) or naive. `d_v` is there for scales that need it.
 
     Examples:
         >>> case = Case(d_k=64, scale="sqrt-dk")
@@ -53,10 +59,29 @@ class Case:
     tokens: str = "layernorm"
     pair: str = "off-diagonal"
     ensemble: str = "weights"
+    d_v: int | None = None
+    dtype_products: str | None = None
+    dtype_accumulate: str | None = None
+    dtype_softmax: str | None = None
+    softmax: str = "stable"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the logit is rounded to half precision on its way."""
+        return not {self.dtype, self.dtype_products, self.dtype_accumulate}.isdisjoint(HALF)
+
+    @property
+    def rounds_rows(self) -> bool:
+        """Whether softmax rows are made of half-precision numbers, or naively."""
+        softmax = self.dtype_softmax or self.dtype
+        return self.rounds or softmax in HALF or self.softmax == "naive"
 
     def cell(self) -> Case:
-        """Everything that is drawn: the case without its scale."""
-        return replace(self, scale="none")
+        """Everything that is drawn: the case without its scale, unless that is rounded too."""
+        if self.rounds:
+            return self
+        d_model = None if self.weights is None else self.d_model
+        return replace(self, scale="none", d_model=d_model, d_v=None)
 
     def canonical(self) -> str:
         """Canonical JSON of the fields that differ from their defaults (and `d_k`, always)."""
@@ -95,7 +120,8 @@ class Reference:
     the same function. Both are None where they are not known exactly, and `replicate_sd` is None
     where it is infinite. `approximation` may be shown beside a row of kind `none` and is never
     compared with. `sample_law` is the law of the estimate itself where it is not that of a mean,
-    and `at(draws)` the reference once their number is known, where it depends on it.
+    and `at(draws)` the reference once their number is known, where it depends on it. `rounded`:
+    derived without the rounding of half precision, hence judged as an approximation.
     """
 
     value: float | tuple[float, float] | None
@@ -108,3 +134,4 @@ class Reference:
     approximation: float | None = None
     sample_law: SampleLaw | None = field(default=None, compare=False, repr=False)
     at: Callable[[int], Reference] | None = field(default=None, compare=False, repr=False)
+    rounded: bool = False

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+
+from .cases import Case
+from .checks import InputError
+from .conventions import scale_factor
 
 _ROOM = 0.02  # a ratio this close to a candidate's names it; neighbouring candidates differ by more
 _EXACT = 1e-4  # room of a factor that was probed, not sampled
@@ -31,7 +36,7 @@ class Cause:
         return f"{self.size}: {self.why}?"
 
 
-def likely_cause(ratio: float, d_k: int | None) -> str:
+def likely_cause(ratio: float, d_k: int | None, scale: str | None = None) -> str:
     """What would make the logits' standard deviation `ratio` times what is expected, or "".
 
     Examples:
@@ -41,9 +46,11 @@ def likely_cause(ratio: float, d_k: int | None) -> str:
         'sqrt(2) = 1.414 too large: a variance counted twice?'
         >>> likely_cause(1.2, 64)
         ''
+        >>> likely_cause(12.03, 64, "inverse-layer:11")
+        '12 times too large: scale sqrt-dk where inverse-layer:11 was meant?'
 
     """
-    causes = likely_causes(ratio, d_k)
+    causes = likely_causes(ratio, d_k, scale=scale)
     return str(causes[0]) if causes else ""
 
 
@@ -67,6 +74,7 @@ Xavier init of q and k"]
 
     """
     found = chain(
+        _conventions(d_k, scale),
         _scalings(d_k, scale),
         _dimensions(d_k, scale, n_heads),
         _spreads(),
@@ -155,6 +163,19 @@ def _scalings(d_k: int | None, scale: str | None) -> Iterator[Cause]:
     yield _sized(1 / d_k, "d_k", "divided by d_k more than expected")
     yield _sized(d_k**0.25, "d_k^(1/4)", "d_k^(-1/4) applied to q or k alone")
     yield _sized(d_k**-1.5, "d_k^(3/2)", "a default scale divided out as d_k, not as d_k^(-1/2)")
+
+
+def _conventions(d_k: int | None, scale: str | None) -> Iterator[Cause]:
+    """A plain convention in place of the one expected, such as a default that stayed."""
+    if d_k is None or scale in (None, "none", "sqrt-dk", "dk"):
+        return
+    with suppress(InputError):  # a scale that needs more than d_k says nothing here
+        expected = scale_factor(Case(d_k, scale=scale or "none"))
+        for other in ("sqrt-dk", "none", "dk"):
+            ratio = scale_factor(Case(d_k, scale=other)) / expected
+            size = f"{max(ratio, 1 / ratio):.4g} times too {'large' if ratio > 1 else 'small'}"
+            if abs(math.log(ratio)) > _ROOM:
+                yield Cause(ratio, size, f"scale {other} where {scale} was meant")
 
 
 def _dimensions(d_k: int | None, scale: str | None, n_heads: int | None) -> Iterator[Cause]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .cases import Case
-from .conventions import scale_factor
+from .conventions import factor_after
 from .decision import Row, distinct_tests
 from .planning import MAX_ELEMENTS, Rates, elements_per_draw, plan_draws
 from .quantities import QUANTITIES
@@ -69,6 +69,6 @@ def _cell(
         else (samples, False)
     )
     of_rows = [row for row in rows if not QUANTITIES[row.quantity].of_pairs]
-    factors = dict.fromkeys(scale_factor(row.case) for row in of_rows)
+    factors = dict.fromkeys(factor_after(row.case) for row in of_rows)
     measured = dict.fromkeys(QUANTITIES[row.quantity].measured for row in rows)
     return Cell(case, draws, capped, tuple(factors), tuple(measured))

@@ -1,55 +1,15 @@
-"""Scale conventions: what multiplies q.k before the softmax, as plain data with sources."""
+"""From a case's scale, a name of `scales.SCALES` with its parameters, to the factor of q.k."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from .cases import Case
-from .checks import InputError, magnitude, named, number
+from .checks import InputError, named
+from .scales import SCALES, Scale
 
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """One convention: its factor as a function of the case and its parameter."""
-
-    formula: str
-    source: str
-    factor: Callable[[Case, float], float]
-    parameter: str | None = None
-    needs: tuple[str, ...] = ()
-
-
-def _dimension(case: Case) -> int:
-    assert case.d_k is not None  # scale_factor has checked the needs
-    return case.d_k
-
-
-SCALES: dict[str, Scale] = {
-    "none": Scale("1", "Luong attention; T5 folds the scale into W_q", lambda case, _: 1.0),
-    "sqrt-dk": Scale(
-        "1 / sqrt(d_k)",
-        "Vaswani et al. 2017, section 3.2.1",
-        lambda case, _: 1.0 / math.sqrt(_dimension(case)),
-        needs=("d_k",),
-    ),
-    "dk": Scale(
-        "1 / d_k",
-        "muP: Yang et al. 2022, Tensor Programs V",
-        lambda case, _: 1.0 / _dimension(case),
-        needs=("d_k",),
-    ),
-    "constant": Scale(
-        "1 / C", "a fixed temperature", lambda case, c: 1.0 / c, parameter="C > 0, the divisor"
-    ),
-    "power": Scale(
-        "d_k^-P",
-        "interpolates none (0), sqrt-dk (0.5) and dk (1)",
-        lambda case, p: float(_dimension(case)) ** -p,
-        parameter="P, the exponent",
-        needs=("d_k",),
-    ),
+_WAYS_OUT = {
+    "d_k": "use --scale none or constant:C",
+    "d_model": "give --d-model",
+    "d_v": "give --d-v",
 }
 
 
@@ -61,26 +21,57 @@ def scale_factor(case: Case) -> float:
     Examples:
         >>> scale_factor(Case(d_k=64, scale="sqrt-dk"))
         0.125
+        >>> round(scale_factor(Case(d_k=64, scale="mscale:40")) * 8, 5)
+        1.87385
 
     """
-    entry, parameter = parse_scale(case.scale)
+    entry, parameters = parse_scale(case.scale)
     for need in entry.needs:
         if getattr(case, need) is None:
             raise InputError(
-                f"scale {case.scale} needs {need}, which this case has not; "
-                "use --scale none or constant:C"
+                f"scale {case.scale} needs {need}, which this case has not; {_WAYS_OUT[need]}"
             )
-    return entry.factor(case, parameter)
+    return entry.factor(case, *parameters)
 
 
-def parse_scale(text: str) -> tuple[Scale, float]:
-    """The convention that `text` names and its parameter (nan where it takes none)."""
-    name, given = named("scale", text, SCALES, lambda n: SCALES[n].parameter)
+def factor_after(case: Case) -> float:
+    """The factor that drawn logits are still to be multiplied by: 1 where they are rounded."""
+    return 1.0 if case.rounds else scale_factor(case)
+
+
+def parse_scale(text: str) -> tuple[Scale, tuple[float, ...]]:
+    """The convention that `text` names, written `name` or `name:A:B`, and its parameters.
+
+    Examples:
+        >>> parse_scale("mscale:40")[1], parse_scale("none")[1]
+        ((40.0, 1.0), ())
+
+    """
+    takes = {name: entry.parameters[0].symbol for name, entry in SCALES.items() if entry.parameters}
+    name, given = named("scale", text, SCALES, takes.get)
     entry = SCALES[name]
-    if entry.parameter is None:
-        return entry, math.nan
-    if given is None:
-        raise InputError(f"scale {name} needs its parameter ({entry.parameter}); write {name}:2")
-    if name == "power":
-        return entry, number("scale power's exponent", given, "from -4 to 4", lambda x: abs(x) <= 4)
-    return entry, magnitude(f"scale {name}'s parameter", given)
+    texts = [] if given is None else given.split(":")
+    if len(texts) > len(entry.parameters):
+        raise InputError(f"scale {name} takes {_spelling(name)}, got {text!r}")
+    values = []
+    for parameter, written in zip(entry.parameters, [*texts, None, None], strict=False):
+        if written is not None:
+            values.append(parameter.check(f"scale {name}'s {parameter.word}", written))
+        elif parameter.default is not None:
+            values.append(parameter.default)
+        else:
+            example = f"{name}:2" if len(entry.parameters) == 1 else _spelling(name)
+            raise InputError(f"scale {name} needs its {parameter.word} ({parameter.meaning}); "
+                             f"write {example}")  # fmt: skip
+    return entry, tuple(values)
+
+
+def _spelling(name: str) -> str:
+    """A scale's name with its parameters' symbols.
+
+    Examples:
+        >>> _spelling("mscale")
+        'mscale:FACTOR:M'
+
+    """
+    return ":".join([name, *(parameter.symbol for parameter in SCALES[name].parameters)])

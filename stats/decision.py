@@ -16,7 +16,7 @@ from typing import Literal
 from . import pivots
 from .cases import Case, Reference
 from .checks import InputError
-from .conventions import scale_factor
+from .conventions import factor_after
 from .planning import NUMERIC_FLOOR, Rates, detectable_by, draws_floor
 from .quantities import GROUPS, QUANTITIES, Estimate
 
@@ -57,7 +57,7 @@ class Row:
         A logit moment's deviation does not depend on the scale; a row statistic's does.
         """
         quantity = QUANTITIES[self.quantity]
-        factor = None if quantity.of_pairs else scale_factor(self.case)
+        factor = None if quantity.of_pairs else factor_after(self.case)
         return self.case.cell(), quantity.deviation, factor
 
 
@@ -113,6 +113,8 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     if estimate is None:
         raise ValueError(f"the row of {row.quantity} has no estimate to judge")
     if not (math.isfinite(estimate.value) and math.isfinite(estimate.sd)):
+        if estimate.lost:
+            return _broken(row, estimate)
         raise InputError(
             f"the estimate of {row.quantity} must be finite, got {estimate.value} "
             f"with sd {estimate.sd}; take a smaller sigma or float64"
@@ -133,7 +135,8 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     widened = row.capped and detectable > wanted
     by_draws = samples_only or (quantity.by_draws and rates.tolerance is None)
     tolerance = detectable if by_draws or widened else wanted
-    pivot = pivots.judge(row.quantity, estimate, reference, tolerance if rates.within else 0.0)
+    within = rates.within or reference.rounded
+    pivot = pivots.judge(row.quantity, estimate, reference, tolerance if within else 0.0)
     floor = draws_floor(row.quantity, reference, rates.z_holm(tests))
     notes = [
         "judged at the gap its draws detect" if widened and not by_draws else "",
@@ -167,13 +170,16 @@ def _verdict(row: Row, rates: Rates, tests: int) -> Row:
     rejected = row.p_adjusted <= rates.false_alarm and abs(row.gap) > _numeric_floor(row)
     # an extreme is one logit of all: it says what it can see, and never half of itself
     extreme = row.quantity in GROUPS["extremes"]
+    if row.estimate is not None and row.estimate.lost:
+        return _broken(row, row.estimate)
     if row.detectable > WIDEST_DETECTABLE and not extreme:
         return _noted(row, "undecided", "too few draws to see a gap of half the unit")
     if rejected:
         return replace(row, verdict="mismatch")
     if not _interval_inside(row, rates):
         return replace(row, verdict="undecided")
-    if rates.within and not _agrees_exactly(row, rates.false_alarm / tests):
+    within = rates.within or row.reference.rounded
+    if within and not _agrees_exactly(row, rates.false_alarm / tests):
         return _noted(row, "match", "differs from the theory, by less than the tolerance")
     return replace(row, verdict="match")
 
@@ -185,6 +191,18 @@ def _numeric_floor(row: Row) -> float:
     """
     edge = QUANTITIES[row.quantity].edge
     return NUMERIC_FLOOR * (edge**2 * pivots.bounds(row.reference)[1] if edge else 1.0)
+
+
+def _broken(row: Row, estimate: Estimate) -> Row:
+    """A theory of finite numbers is wrong where some came out as inf or nan."""
+    drawn = estimate.draws + estimate.lost
+    of_pairs = QUANTITIES[row.quantity].of_pairs
+    what = "logits" if of_pairs else "rows"
+    rows = "take --softmax stable" if row.case.softmax == "naive" else "take a wider dtype"
+    way = "scale q first, or use bfloat16" if of_pairs else rows
+    said = f"{estimate.lost} of {drawn} {what} are inf or nan and left out; {way}"
+    unjudged = replace(row, gap=None, z=None, p_value=None, p_adjusted=None)
+    return _noted(unjudged, "mismatch", said)
 
 
 def _noted(row: Row, verdict: Verdict, note: str) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .cases import Case, Reference
@@ -31,6 +32,17 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
     """
     choice("quantity", quantity, QUANTITIES)
     factor = scale_factor(case)
+    if quantity in ("overflow", "broken_rows"):
+        from .overflow import overflow_of
+
+        return overflow_of(case, quantity)
+    found = _exact(case, quantity, factor, matrices)
+    rounded = case.rounds or (case.rounds_rows and case.n_keys is not None)
+    return replace(found, rounded=True) if rounded else found
+
+
+def _exact(case: Case, quantity: str, factor: float, matrices: Matrices | None) -> Reference:
+    """The reference as if nothing were rounded."""
     if QUANTITIES[quantity].of_pairs:
         if case.d_k is None:
             raise InputError(
@@ -38,6 +50,11 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
                 "choose quantities of rows, or give --dk"
             )
         if QUANTITIES[quantity].group == "law":
+            if case.rounds:
+                raise InputError(
+                    f"{quantity} needs logits that are not rounded, got dtype {case.dtype}; "
+                    "take float32, or the quantity overflow"
+                )
             from .law_references import law_reference
 
             return law_reference(case.cell(), quantity, factor)
@@ -53,7 +70,7 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
 
 def check_verdict_possible(case: Case, quantity: str) -> None:
     """Refuse a verdict whose error bar does not exist, and name what can be tested instead."""
-    if QUANTITIES[quantity].group == "logits":
+    if QUANTITIES[quantity].group == "logits" and quantity != "overflow":
         from .logits import check_moments_exist
 
         check_moments_exist(case, quantity)

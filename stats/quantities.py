@@ -21,13 +21,15 @@ class Estimate:
     """What simulation says: the value and the standard deviation of one replicate's influence.
 
     The Monte Carlo standard error is `sd / sqrt(draws)`. `draws` counts replicates, each of
-    `logits_per_draw` logits (more than one where a replicate is a matrix).
+    `logits_per_draw` logits (more than one where a replicate is a matrix); `lost` replicates came
+    out as inf or nan and are left out.
     """
 
     draws: int
     value: float
     sd: float
     logits_per_draw: int = 1
+    lost: int = 0
 
     @property
     def mcse(self) -> float:
@@ -54,6 +56,7 @@ class Quantity:
     deviation: str = ""
     moment_order: int = 1
     edge: float = 0.0
+    grouped: bool = True  # whether its group's name asks for it
 
     @property
     def of_pairs(self) -> bool:
@@ -160,6 +163,10 @@ QUANTITIES: dict[str, Quantity] = {
     "mean_abs": Quantity(
         "logits", "abs_logit", "E|x|", "mean absolute logit", _mean, deviation="mean_abs"
     ),
+    "overflow": Quantity(
+        "logits", "overflow", "P(inf)", "share of logits that are inf or nan", _share, "share",
+        "overflow", grouped=False,
+    ),
     "law": Quantity(
         "law", "counts", "sup|F_N-F|", "largest distance of the logits' cdf from its theory",
         lambda counts: Estimate(counts.count, 0.0, 0.5), "own", "law",
@@ -183,6 +190,10 @@ QUANTITIES: dict[str, Quantity] = {
         "softmax", "saturated", "P(p(1)>0.99)", "share of rows with max p > 0.99", _share,
         "share", "saturated",
     ),
+    "broken_rows": Quantity(
+        "softmax", "broken_rows", "P(broken)", "share of rows whose softmax is nan or sums to 0",
+        _share, "share", "broken_rows", grouped=False,
+    ),
     "jacobian_trace": _row("jacobian", "jacobian_trace", "E tr J", "trace of J = diag(p) - pp'"),
     "jacobian_frobenius_sq": _row(
         "jacobian", "jacobian_frobenius_sq", "E |J|_F^2", "squared Frobenius norm of J"
@@ -200,7 +211,7 @@ QUANTITIES: dict[str, Quantity] = {
 }  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    group: tuple(name for name, q in QUANTITIES.items() if q.group == group)
+    group: tuple(name for name, q in QUANTITIES.items() if q.group == group and q.grouped)
     for group in ("logits", "softmax", "jacobian")
 }
 GROUPS |= {

@@ -8,18 +8,19 @@ from itertools import product
 from typing import Any, TypeVar
 
 from . import checks
-from .cases import Case
+from .case_rules import checked_case, default_scales
+from .cases import HALF, Case
 from .checks import InputError
-from .conventions import scale_factor
+from .conventions import parse_scale
 from .elements import canonical_elements
-from .layers import check_weights
 from .planning import MAX_ELEMENTS, Rates
 from .quantities import QUANTITIES, expand_quantities
-from .weights import canonical_weights, default_scale
+from .weights import canonical_weights
 
 DEFAULT_N_KEYS = "10"
 MOST_SAMPLES = 10**18  # far above what any machine draws in the longest run
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+SOFTMAXES = ("stable", "naive")
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,13 @@ class CaseOptions:
     quantities
         What to measure: variance, std, mean, skewness, kurtosis, mean_abs; max_prob, second_prob,
         third_prob, entropy, sum_p2, saturated; jacobian_trace, jacobian_frobenius_sq,
-        jacobian_frobenius, jacobian_spectral; or a group: logits, softmax, jacobian, all.
+        jacobian_frobenius, jacobian_spectral; or a group: logits, softmax, jacobian, all. Besides:
+        overflow (logits that are inf or nan), broken_rows (softmax rows that are).
     n_keys
         Keys in a softmax row (10 where a row statistic is asked for).
     scale
-        What multiplies q.k: none, sqrt-dk, dk, constant:C (divides by C), power:P (by d_k^P).
+        What multiplies q.k: none, sqrt-dk, dk, constant:C (divides by C), power:P (by d_k^P),
+        sqrt-dmodel, inverse-layer:L, mscale:FACTOR:M, ... (see `verify-variance catalogue`).
     elements
         Law of the elements of q and k: normal, uniform, rademacher, laplace, student-t:NU, ...
         (see `verify-variance catalogue`).
@@ -60,13 +63,23 @@ class CaseOptions:
     logit_std
         Rows of independent normal logits of this standard deviation, instead of q and k.
     dtype
-        Precision of draws and products: float32 or float64.
+        Precision of q, k and the stored logit: float32, float64, float16 or bfloat16.
+    dtype_products
+        Precision of the products q_i k_i, where it is not float32 (float64 for float64).
+    dtype_accumulate
+        Precision of their running sum, likewise.
+    dtype_softmax
+        Precision of softmax, where it differs from dtype.
+    softmax
+        stable (subtracts the largest logit) or naive.
     weights
         Initialisation of W_Q and W_K that q and k come out of: lecun-normal, xavier-uniform,
         torch-linear, normal:0.02, t5, orthogonal, tied:NAME, ... (see `verify-variance catalogue`).
         The scale is then the initialisation's own, sqrt-dk for most.
     d_model
-        Elements of a token, the fan-in of the weights.
+        Elements of a token, the fan-in of the weights; scale sqrt-dmodel needs it too.
+    d_v
+        Elements of a value, for scale sqrt-dv.
     heads
         Heads of a layer, where the fan-out counts them (d_model / d_k where it is not given).
     tokens
@@ -93,8 +106,13 @@ class CaseOptions:
     correlation: tuple[str, ...] = ("0",)
     logit_std: tuple[str, ...] = ()
     dtype: tuple[str, ...] = ("float32",)
+    dtype_products: tuple[str, ...] = ()
+    dtype_accumulate: tuple[str, ...] = ()
+    dtype_softmax: tuple[str, ...] = ()
+    softmax: tuple[str, ...] = ("stable",)
     weights: tuple[str, ...] = ()
     d_model: tuple[str, ...] = ()
+    d_v: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
     pair: tuple[str, ...] = ()
@@ -200,9 +218,9 @@ def _texts(value: object) -> tuple[str, ...]:
 def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     """Every (case, quantity) that the options spell out, one table row each, in a stated order.
 
-    Outermost to innermost: dtype, elements, sigmas, means, correlation, logit_std, weights,
-    d_model, heads, tokens, pair, ensemble, n_keys, quantity, scale, d_k. Raises InputError for
-    anything that breaks a rule or comes twice.
+    Outermost to innermost: dtypes, softmax, elements, sigmas, means, correlation, logit_std,
+    weights, d_model, heads, tokens, pair, ensemble, n_keys, quantity, scale, d_v, d_k. Raises
+    InputError for anything that breaks a rule or comes twice.
     """
     given = options.quantities
     rows_alone = bool(options.n_keys or options.logit_std)
@@ -227,6 +245,8 @@ def _bases(options: CaseOptions) -> Iterator[Case]:
         checks.no_duplicates(name, getattr(options, name))
     lists: dict[str, tuple[str | None, ...]] = {
         "dtype": options.dtype,
+        **{name: getattr(options, name) or (None,) for name in _PRECISIONS},
+        "softmax": options.softmax,
         "elements_q": options.elements_q or both[0],
         "elements_k": options.elements_k or ("=",),
         "sigma_q": options.sigma_q or both[1],
@@ -263,6 +283,8 @@ def _base(texts: dict[str, str | None]) -> Case:
     return Case(
         d_k=None,
         dtype=checks.choice("dtype", str(texts["dtype"]), DTYPES),
+        softmax=checks.choice("softmax", str(texts["softmax"]), SOFTMAXES),
+        **{name: _precision(name, texts) for name in _PRECISIONS},
         elements_q=canonical_elements(str(texts["elements_q"])),
         elements_k=canonical_elements(str(texts["elements_k"])),
         sigma_q=checks.magnitude("sigma_q", texts["sigma_q"]),
@@ -275,6 +297,18 @@ def _base(texts: dict[str, str | None]) -> Case:
     )
 
 
+_PRECISIONS = ("dtype_products", "dtype_accumulate", "dtype_softmax")
+
+
+def _precision(name: str, texts: dict[str, str | None]) -> Any:
+    """A precision of its own, or None where it is what the dtype implies."""
+    given, dtype = texts[name], str(texts["dtype"])
+    implied = dtype if name == "dtype_softmax" or dtype not in HALF else "float32"
+    if given is None or checks.choice(name, given, DTYPES) == implied:
+        return None
+    return given
+
+
 _OF_WEIGHTS = ("weights", "d_model", "heads", "tokens", "pair", "ensemble")
 
 
@@ -283,7 +317,7 @@ def _weight_lists(options: CaseOptions) -> dict[str, tuple[str | None, ...]]:
     lists = {name: tuple(map(str, getattr(options, name))) for name in _OF_WEIGHTS}
     if not lists["weights"]:
         for name, values in lists.items():
-            if values:
+            if values and not _of_scale(options, name):
                 raise InputError(f"{name} needs weights, got {values[0]}; give --weights too")
         return {}
     lists["weights"] = tuple(canonical_weights(text) for text in lists["weights"])
@@ -307,65 +341,32 @@ def _expanded(
         "n_keys", options.n_keys or (DEFAULT_N_KEYS,), most=checks.MAX_N_KEYS
     )
     checks.no_duplicates("scale", options.scale)
+    if options.d_v and not _of_scale(options, "d_v"):
+        raise InputError(f"d_v needs --scale sqrt-dv, got {options.d_v[0]}; give that scale too")
     for n, quantity in product(n_keys, quantities):
         of_rows = not QUANTITIES[quantity].of_pairs
         if base.logit_std is not None and not of_rows:
             continue
         scales = options.scale or default_scales(quantity, base)
-        for scale, d_k in product(scales, d_ks if base.logit_std is None else (None,)):
-            yield quantity, replace(base, d_k=d_k, n_keys=n if of_rows else None, scale=scale)
+        for scale in scales:
+            of_row = replace(base, n_keys=n if of_rows else None, scale=scale)
+            for case in _sized(options, of_row):
+                for d_k in d_ks if base.logit_std is None else (None,):
+                    yield quantity, replace(case, d_k=d_k)
 
 
-def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
-    """`none` for logit moments; `none` and `sqrt-dk` for row statistics of drawn q and k.
-
-    With weights, the one that models with this initialisation use.
-    """
-    if case.weights is not None:
-        return (default_scale(case.weights),)
-    rows = not QUANTITIES[quantity].of_pairs and case.logit_std is None
-    return ("none", "sqrt-dk") if rows else ("none",)
+def _of_scale(options: CaseOptions, need: str) -> bool:
+    """Whether a scale that was asked for needs a dimension."""
+    return any(need in parse_scale(scale)[0].needs for scale in options.scale)
 
 
-def checked_case(case: Case) -> Case:
-    """The case, if its parts go together; otherwise an InputError that says which do not."""
-    laws = {case.elements_q, case.elements_k}
-    if case.logit_std is not None and case.weights is None:
-        _refuse_vectors(case, "logit_std")
-    if case.weights is not None:
-        _refuse_vectors(case, "weights")
-        check_weights(case)
-    for side in ("q", "k"):
-        if getattr(case, f"elements_{side}") == "sphere" and getattr(case, f"mean_{side}"):
-            raise InputError(
-                f"mean_{side} must be 0 for elements sphere, got {getattr(case, f'mean_{side}')}; "
-                "a sphere has its centre at 0"
-            )
-    if case.correlation and laws != {"normal"}:
-        raise InputError(
-            f"correlation needs normal elements for both q and k, got {case.elements}; "
-            "drop --correlation or use --elements normal"
-        )
-    if abs(case.correlation) > 1:
-        raise InputError(f"correlation must be between -1 and 1, got {case.correlation}")
-    if case.correlation and case.n_keys is not None:
-        raise InputError(
-            "correlation is between one q and one k, and a row has many keys; "
-            "drop --correlation or ask for logit moments"
-        )
-    scale_factor(case)  # refuses what the scale needs and the case has not
-    return case
-
-
-def _refuse_vectors(case: Case, given: str) -> None:
-    """Given logits or weights leave q and k no laws of their own: refuse what would be ignored."""
-    for field in fields(Case):
-        of_vectors = field.name[-2:] in ("_q", "_k") and field.name != "d_k"
-        instead = given == "weights" and field.name == "logit_std"
-        if of_vectors or instead or field.name == "correlation":
-            value = getattr(case, field.name)
-            if value != field.default:
-                raise InputError(
-                    f"{field.name} must be left out with {given}, got {value}; "
-                    f"drop --{given.replace('_', '-')}, or what describes q and k"
-                )
+def _sized(options: CaseOptions, case: Case) -> Iterator[Case]:
+    """The case with each d_model and d_v that its scale needs, and with none that it does not."""
+    needs = parse_scale(case.scale)[0].needs
+    sizes = {
+        name: checks.integer_range(name, given, most=checks.MAX_D_K)
+        for name in ("d_model", "d_v")
+        if name in needs and (given := getattr(options, name)) and getattr(case, name) is None
+    }
+    for d_model, d_v in product(*(sizes.get(n, (getattr(case, n),)) for n in ("d_model", "d_v"))):
+        yield replace(case, d_model=d_model, d_v=d_v)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING
 from .cases import Case
 from .cells import Cell, plan_cells
 from .checks import InputError
-from .conventions import scale_factor
+from .conventions import factor_after
 from .decision import Row, decide
 from .law_references import law_estimate
 from .logit_counts import LogitCounts
 from .moments import Moments
 from .planning import Rates, predicted_seconds, shown_duration
 from .predict import check_verdict_possible, predict
-from .quantities import QUANTITIES, Estimate, Measurement
+from .quantities import QUANTITIES, Estimate, Measurement, Quantity
 from .request import CaseOptions, DecisionOptions, requested_rows
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Run:
         for row in self.rows:
             cell, moments = of_cell[row.case.cell()]
             estimate = estimate_of(row, moments)
+            lost = cell.draws - estimate.draws if row.case.rounds_rows else 0
+            estimate = replace(estimate, lost=lost)
             reference = row.reference.at(cell.draws) if row.reference.at else row.reference
             row = replace(row, reference=reference, estimate=estimate, capped=cell.capped)
             rows.append(row)
@@ -98,7 +101,7 @@ def _row(case: Case, quantity: str, drawn: Callable[[Case], Matrices] | None) ->
 def estimate_of(row: Row, moments: Measured) -> Estimate:
     """A row's estimate from its cell's Moments; logit moments are scaled exactly."""
     quantity = QUANTITIES[row.quantity]
-    factor = scale_factor(row.case)
+    factor = factor_after(row.case)
     if quantity.group == "law":
         counts = moments[quantity.measured, None]
         assert isinstance(counts, LogitCounts)
@@ -106,5 +109,12 @@ def estimate_of(row: Row, moments: Measured) -> Estimate:
     if quantity.group == "logits":
         unscaled = moments[quantity.measured, None]
         assert isinstance(unscaled, Moments)
-        return quantity.estimate(unscaled.scaled(factor))
-    return quantity.estimate(moments[quantity.measured, factor])
+        return _of_finite(quantity, unscaled.scaled(factor))
+    return _of_finite(quantity, moments[quantity.measured, factor])
+
+
+def _of_finite(quantity: Quantity, measured: Measurement) -> Estimate:
+    """The estimate, or nan where all but one replicate, or all, came out as inf or nan."""
+    if isinstance(measured, Moments) and measured.count < 2:
+        return Estimate(measured.count, math.nan, math.nan)
+    return quantity.estimate(measured)

@@ -7,9 +7,9 @@ import json
 import pytest
 from verify_variance.reports.catalogue import catalogue, entries
 from verify_variance.reports.table import FORMATS
-from verify_variance.stats.conventions import SCALES
 from verify_variance.stats.elements import ELEMENTS
 from verify_variance.stats.quantities import QUANTITIES
+from verify_variance.stats.scales import SCALES
 
 
 def test_everything_is_there_with_its_source():

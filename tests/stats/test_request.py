@@ -1,6 +1,7 @@
 """What the options spell out: order, defaults, repeats, and one line for each bad value."""
 
 import pytest
+from verify_variance.stats.case_rules import checked_case, default_scales
 from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.planning import Rates
@@ -8,8 +9,6 @@ from verify_variance.stats.quantities import GROUPS
 from verify_variance.stats.request import (
     CaseOptions,
     DecisionOptions,
-    checked_case,
-    default_scales,
     options_from,
     requested_rows,
 )
@@ -120,7 +119,29 @@ BAD = [
     (lambda: rows(n_keys=10**7), "n_keys must be at most 1000000, got 10000000"),
     (lambda: rows(quantities="varience"), "unknown quantity 'varience'; did you mean variance?"),
     (lambda: rows(quantities=["std", "std"]), "quantities lists std twice; give each value once"),
-    (lambda: rows(scale="sqrtdk"), "unknown scale 'sqrtdk'; did you mean sqrt-dk? known: "),
+    (lambda: rows(scale="sqrtdk"), "unknown scale 'sqrtdk'; did you mean sqrt-dk or sqrt-dv? "),
+    (lambda: rows(scale="sqrt-dmodel"), "scale sqrt-dmodel needs d_model, which"),
+    (lambda: rows(d_model=512), "d_model needs weights, got 512; give --weights too"),
+    (lambda: rows(d_v=5), "d_v needs --scale sqrt-dv, got 5; give that scale too"),
+    (lambda: rows(scale="sqrt-dv", d_v=[5, 5]), "d_v lists 5 twice"),
+    (lambda: rows(dtype_accumulate="float8"), "unknown dtype_accumulate 'float8'; "),
+    (
+        lambda: rows(dtype="float16", dtype_softmax="float64"),
+        "dtype_softmax must be float64 if dtype is, and only then, got float64 with float16; ",
+    ),
+    (lambda: rows(softmax="fast"), "unknown softmax 'fast'; known: stable, naive"),
+    (
+        lambda: rows(dtype="float16", elements="sphere"),
+        "dtype must be float32 or float64 for elements sphere, got float16; ",
+    ),
+    (
+        lambda: rows(dtype="float16", weights="lecun-normal", d_model=64),
+        "dtype, products and sums must be float32 or float64 with weights, got float16, ",
+    ),
+    (
+        lambda: rows(logit_std=1, dtype_products="float16"),
+        "dtype_products must be left out with logit_std, got float16; drop --dtype-products",
+    ),
     (lambda: rows(scale=["dk", "dk"]), "scale lists dk twice; give each value once"),
     (lambda: rows(scale="dk:2"), "scale dk takes no parameter, got 'dk:2'; write dk"),
     (lambda: rows(elements="gaussian"), "unknown elements 'gaussian'; "),
@@ -132,7 +153,7 @@ BAD = [
     (lambda: rows(sigma="1e99"), "sigma_q must be from 1e-09 to 1e+09, got 1e99; rescale"),
     (lambda: rows(mean_q="nan"), "mean_q must be a number from -1e+09 to 1e+09, got nan"),
     (lambda: rows(mean_k="far"), "mean_k must be a number from -1e+09 to 1e+09, got 'far'"),
-    (lambda: rows(dtype="float16"), "unknown dtype 'float16'; did you mean float"),
+    (lambda: rows(dtype="float61"), "unknown dtype 'float61'; did you mean float"),
     (lambda: rows(correlation=2), "correlation must be between -1 and 1, got 2.0"),
     (
         lambda: rows(correlation=0.5, elements="uniform"),
@@ -182,3 +203,29 @@ def test_a_bad_option_is_one_line(bad, message):
         bad()
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_dimensions_of_a_scale_are_of_its_cases_alone():
+    got = rows(dk=64, scale=["sqrt-dmodel", "sqrt-dv", "dk"], d_model=[256, 512], d_v=32)
+    assert [(case.scale, case.d_model, case.d_v) for case, _ in got] == [
+        ("sqrt-dmodel", 256, None),
+        ("sqrt-dmodel", 512, None),
+        ("sqrt-dv", None, 32),
+        ("dk", None, None),
+    ]
+    assert {case.cell() for case, _ in got} == {Case(d_k=64)}
+
+
+def test_a_precision_that_is_implied_is_not_named():
+    implied = rows(dtype="float16", dtype_products="float32", dtype_softmax="float16", dk=8)
+    assert implied == rows(dtype="float16", dk=8) == [(Case(d_k=8, dtype="float16"), "variance")]
+    own = rows(dtype="float16", dtype_accumulate="float16", dk=8)
+    assert own == [(Case(d_k=8, dtype="float16", dtype_accumulate="float16"), "variance")]
+
+
+def test_a_cell_that_rounds_keeps_its_scale():
+    first, second = (
+        case for case, _ in rows(dk=8, scale=["sqrt-dk", "query-only"], dtype="float16")
+    )
+    assert first.cell() != second.cell()
+    assert first.cell().scale == "sqrt-dk"

@@ -1,0 +1,98 @@
+"""What goes together in a case: every complaint says which parts do not, and the way out."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from .cases import Case
+from .checks import InputError
+from .conventions import scale_factor
+from .layers import check_weights
+from .quantities import QUANTITIES
+from .weights import default_scale
+
+
+def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
+    """`none` for logit moments; `none` and `sqrt-dk` for row statistics of drawn q and k.
+
+    With weights, the one that models with this initialisation use.
+    """
+    if case.weights is not None:
+        return (default_scale(case.weights),)
+    rows = not QUANTITIES[quantity].of_pairs and case.logit_std is None
+    return ("none", "sqrt-dk") if rows else ("none",)
+
+
+def checked_case(case: Case) -> Case:
+    """The case, if its parts go together; otherwise an InputError that says which do not."""
+    laws = {case.elements_q, case.elements_k}
+    if case.logit_std is not None and case.weights is None:
+        _refuse_vectors(case, "logit_std")
+    if case.weights is not None:
+        _refuse_vectors(case, "weights")
+        check_weights(case)
+    for side in ("q", "k"):
+        if getattr(case, f"elements_{side}") == "sphere" and getattr(case, f"mean_{side}"):
+            raise InputError(
+                f"mean_{side} must be 0 for elements sphere, got {getattr(case, f'mean_{side}')}; "
+                "a sphere has its centre at 0"
+            )
+    if case.correlation and laws != {"normal"}:
+        raise InputError(
+            f"correlation needs normal elements for both q and k, got {case.elements}; "
+            "drop --correlation or use --elements normal"
+        )
+    if abs(case.correlation) > 1:
+        raise InputError(f"correlation must be between -1 and 1, got {case.correlation}")
+    if case.correlation and case.n_keys is not None:
+        raise InputError(
+            "correlation is between one q and one k, and a row has many keys; "
+            "drop --correlation or ask for logit moments"
+        )
+    _check_precision(case)
+    scale_factor(case)  # refuses what the scale needs and the case has not
+    return case
+
+
+def _check_precision(case: Case) -> None:
+    """Half precision is for drawn elements without norm; float64 does not mix with the others."""
+    given = {name: getattr(case, name) for name in ("dtype_products", "dtype_accumulate",
+             "dtype_softmax")}  # fmt: skip
+    for name, dtype in given.items():
+        if dtype is not None and "float64" in (dtype, case.dtype):
+            raise InputError(
+                f"{name} must be float64 if dtype is, and only then, got {dtype} with "
+                f"{case.dtype}; drop --{name.replace('_', '-')}"
+            )
+    for name in ("dtype_products", "dtype_accumulate"):
+        if case.logit_std is not None and given[name] is not None:
+            raise InputError(
+                f"{name} must be left out with logit_std, got {given[name]}; "
+                f"drop --{name.replace('_', '-')}"
+            )
+    if not case.rounds:
+        return
+    if case.weights is not None:
+        raise InputError(
+            "dtype, products and sums must be float32 or float64 with weights, got "
+            f"{case.dtype}, {case.dtype_products} and {case.dtype_accumulate}; use --dtype float32"
+        )
+    if "sphere" in (case.elements_q, case.elements_k):
+        raise InputError(
+            f"dtype must be float32 or float64 for elements sphere, got {case.dtype}; "
+            "use --elements normal"
+        )
+
+
+def _refuse_vectors(case: Case, given: str) -> None:
+    """Given logits or weights leave q and k no laws of their own: refuse what would be ignored."""
+    for field in fields(Case):
+        of_vectors = field.name[-2:] in ("_q", "_k") and field.name != "d_k"
+        instead = given == "weights" and field.name == "logit_std"
+        if of_vectors or instead or field.name == "correlation":
+            value = getattr(case, field.name)
+            if value != field.default:
+                raise InputError(
+                    f"{field.name} must be left out with {given}, got {value}; "
+                    f"drop --{given.replace('_', '-')}, or what describes q and k"
+                )
