@@ -85,8 +85,11 @@ def check_weights(case: Case) -> None:
     choice("tokens", case.tokens, TOKENS)
     choice("pair", case.pair, PAIRS)
     choice("ensemble", case.ensemble, ENSEMBLES)
-    if case.dtype not in ("float32", "float64"):
-        raise InputError(f"dtype must be float32 or float64 with weights, got {case.dtype}")
+    if case.rounds:
+        raise InputError(
+            f"weights take products and sums in float32 or float64, got dtype {case.dtype}; "
+            "drop --dtype-products and --dtype-accumulate, or --weights"
+        )
     if case.tokens == "layernorm" and case.d_model == 1:
         raise InputError("layernorm tokens need d_model of at least 2, got 1; use rmsnorm")
     if case.pair == "diagonal" and case.n_keys is not None:
