@@ -72,11 +72,6 @@ def _check_precision(case: Case) -> None:
             )
     if not case.rounds:
         return
-    if case.weights is not None:
-        raise InputError(
-            "dtype, products and sums must be float32 or float64 with weights, got "
-            f"{case.dtype}, {case.dtype_products} and {case.dtype_accumulate}; use --dtype float32"
-        )
     if "sphere" in (case.elements_q, case.elements_k):
         raise InputError(
             f"dtype must be float32 or float64 for elements sphere, got {case.dtype}; "

@@ -136,7 +136,7 @@ BAD = [
     ),
     (
         lambda: rows(dtype="float16", weights="lecun-normal", d_model=64),
-        "dtype, products and sums must be float32 or float64 with weights, got float16, ",
+        "weights take products and sums in float32 or float64, got dtype float16; ",
     ),
     (
         lambda: rows(logit_std=1, dtype_products="float16"),
