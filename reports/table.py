@@ -18,7 +18,7 @@ TABULATE_FORMATS = {
     "latex": "latex_booktabs",
     "html": "html",
 }
-_MARKUP = {"pipe": r"\|", "rst": r"[*`|\\]|_(?!\w)"}
+_MARKUP = {"pipe": r"\|", "rst": r"[*`|\\]|_(?![^\W_])"}
 """What a format would read as markup, and takes as text behind a backslash."""
 FORMATS = (*TABULATE_FORMATS, "csv", "tsv", "json")
 WIDTH = 100  # columns of a terminal that a plain table fits
