@@ -8,6 +8,7 @@ from ..stats.elements import ELEMENTS
 from ..stats.quantities import QUANTITIES
 from ..stats.scales import SCALES
 from ..stats.tokens import TOKENS
+from ..stats.transforms import TRANSFORMS
 from ..stats.weights import TIED, WEIGHTS
 from .table import WIDTH, tabulated
 
@@ -36,6 +37,16 @@ def entries() -> list[dict[str, str]]:
             scale.source,
         )
         for name, scale in SCALES.items()
+    ]
+    rows += [
+        (
+            "transform",
+            _spelled(name, ":".join(p.symbol for p in transform.parameters) or None),
+            f"{transform.formula}. Theory: {transform.theory}",
+            ", ".join(p.meaning for p in transform.parameters),
+            transform.source,
+        )
+        for name, transform in TRANSFORMS.items()
     ]
     rows += [
         ("quantity", name, q.symbol, "" if q.of_pairs else "n_keys", q.meaning)

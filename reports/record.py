@@ -122,7 +122,9 @@ def _row(row: Row, predicted: bool) -> Record:
     case, reference, estimate = row.case, row.reference, row.estimate
     theory = reference.value
     about = reference.approximation
-    unknown = reference.kind == "none" and QUANTITIES[row.quantity].group == "law"
+    unknown = reference.kind == "none" and (
+        QUANTITIES[row.quantity].group == "law" or bool(case.transform)
+    )
     notes = (
         row.note,
         reference.assumptions if unknown else "",
@@ -136,7 +138,7 @@ def _row(row: Row, predicted: bool) -> Record:
         "weights": case.weights,
         "ensemble": _ensemble(case),
         "scale": case.scale,
-        "transform": None,
+        "transform": "+".join(case.transform) or None,
         "dtype": case.dtype,
         "parameters": case.parameters(),
         "draws": estimate.draws if estimate else None,

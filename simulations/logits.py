@@ -28,6 +28,7 @@ from .layers import replicates_in_block
 from .recipes import Key, block_key, cell_words, with_float64
 from .reduce import tree_sum
 from .sharding import device_mesh, on_each_device
+from .variants import replicates_of_pairs
 
 BLOCK = 65536  # replicates in a block
 FEWEST_LANES = 1024
@@ -38,6 +39,8 @@ COLUMNS = 1 + (1 + ORDER) + (1 + ABS_ORDER)
 
 def pairs_in_block(case: Case) -> int:
     """Replicates of a full block."""
+    if case.transform:
+        return replicates_of_pairs(case, BLOCK)
     return BLOCK if case.weights is None else replicates_in_block(case)
 
 

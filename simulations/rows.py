@@ -185,7 +185,7 @@ def _batches(
 
 
 def _recipe(case: Case, seed: int) -> tuple[Drawn | str, Any]:
-    if case.logit_std is None:
+    if case.logit_std is None or case.transform:
         return prepared(case, seed)
     real = np.float64 if case.dtype == "float64" else np.float32
     return case.dtype, (real(case.logit_std), real(scale_factor(case) if case.rounds else 1.0))

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..stats.cells import Cell
+from ..stats.groups import grouped
 from ..stats.logit_counts import LogitCounts, count_edges
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
 from ..stats.quantities import Measurement
-from . import laws, logits, rows
+from . import groups, laws, logits, rows
 from .elements import sampler_of
 from .guards import check_blocks
 
@@ -34,6 +35,8 @@ def measure(
 
     The factor is None for logit moments and counts, which scale exactly afterwards.
     """
+    if grouped(cell.case):
+        return groups.measure_groups(cell, seed, devices, progress)
     if cell.case.n_keys is not None:
         return rows.measure_cell(cell, seed, devices, progress)
     measured: Measured = {}

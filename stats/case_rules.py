@@ -9,6 +9,7 @@ from .checks import InputError
 from .conventions import scale_factor
 from .layers import check_weights
 from .quantities import QUANTITIES
+from .transform_rules import check_transform
 from .weights import default_scale
 
 
@@ -50,6 +51,8 @@ def checked_case(case: Case) -> Case:
             "drop --correlation or ask for logit moments"
         )
     _check_precision(case)
+    if case.transform:
+        check_transform(case)
     scale_factor(case)  # refuses what the scale needs and the case has not
     return case
 

@@ -29,6 +29,8 @@ class Case:
     weights) or one draw of tokens through one drawn pair of weights (`ensemble` tokens). `pair`
     says whether y is another token than x (off-diagonal) or x itself (diagonal).
 
+    `transform` lists variants of attention in the order in which they act (`stats.transforms`).
+
     `dtype` is the precision of the elements and of the stored logit. Their products and sums are
     float32 (float64 for float64) and softmax is `dtype`, unless `dtype_products`,
     `dtype_accumulate` and `dtype_softmax` say otherwise; `softmax` is stable (the largest logit is
@@ -64,6 +66,7 @@ class Case:
     dtype_accumulate: str | None = None
     dtype_softmax: str | None = None
     softmax: str = "stable"
+    transform: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> bool:
@@ -77,8 +80,8 @@ class Case:
         return self.rounds or softmax in HALF or self.softmax == "naive"
 
     def cell(self) -> Case:
-        """Everything that is drawn: the case without its scale, unless that is rounded too."""
-        if self.rounds:
+        """Everything that is drawn: the case without its scale, unless more happens after that."""
+        if self.rounds or self.transform:
             return self
         d_model = None if self.weights is None else self.d_model
         return replace(self, scale="none", d_model=d_model, d_v=None)
@@ -91,7 +94,7 @@ class Case:
     def parameters(self) -> dict[str, object]:
         """Fields away from their default that have no column of their own in a record's row."""
         own_column = {"d_k", "n_keys", "elements_q", "elements_k", "scale", "dtype"}
-        own_column |= {"weights", "ensemble"}
+        own_column |= {"weights", "ensemble", "transform"}
         shown = {name: value for name, value in _changed(self).items() if name not in own_column}
         if self.weights is not None:
             shown |= {"tokens": self.tokens, "pair": self.pair}

@@ -36,7 +36,7 @@ def scale_factor(case: Case) -> float:
 
 def factor_after(case: Case) -> float:
     """The factor that drawn logits are still to be multiplied by: 1 where they are rounded."""
-    return 1.0 if case.rounds else scale_factor(case)
+    return 1.0 if case.rounds or case.transform else scale_factor(case)
 
 
 def parse_scale(text: str) -> tuple[Scale, tuple[float, ...]]:

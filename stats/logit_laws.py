@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, exp, log, sqrt
 from typing import Literal
@@ -25,7 +25,8 @@ class RowLaw:
     Logit = `std * prod_d (chi_d / sqrt(d)) * x` with x of variance 1: standard `normal`,
     `rademacher` (sum of `d` signs over sqrt(d)) or `sphere` (sqrt(d) times the cosine to a uniform
     direction in `d` dimensions); one independent chi per entry of `chi`, common to the row. `shift`
-    is the noncentrality of the chi of a query that has a mean.
+    is the noncentrality of the chi of a query that has a mean. A `capped` logit is
+    `cap tanh(x / cap)` of a normal x of standard deviation `std`.
 
     Examples:
         >>> RowLaw(1.0, chi=(64,))  # q and k_j standard normal, 1/sqrt(d_k)
@@ -35,13 +36,19 @@ class RowLaw:
 
     std: float
     chi: tuple[int, ...] = ()
-    base: Literal["normal", "rademacher", "sphere"] = "normal"
+    base: Literal["normal", "rademacher", "sphere", "capped"] = "normal"
     d: int = 0
     shift: float = 0.0
+    cap: float = field(default=0.0, repr=False)  # of few laws only
+
+    @property
+    def reach(self) -> float:
+        """The largest logit of a bounded law."""
+        return self.cap if self.base == "capped" else self.std * sqrt(self.d)
 
     def at(self, std: float) -> RowLaw:
         """The iid law with the common scale fixed."""
-        return RowLaw(std, (), self.base, self.d)
+        return RowLaw(std, (), self.base, self.d, cap=self.cap)
 
 
 def fixed_scales(law: RowLaw, n: int) -> list[tuple[float, RowLaw]]:
@@ -68,9 +75,20 @@ def atoms(law: RowLaw) -> tuple[Array, Array]:
         step = STEP * min(2.0, 1.0 / law.std) if law.std else 2.0 * STEP
         z = step * np.arange(-ceil(9.0 / step), ceil((9.0 + ORDERS * law.std) / step) + 1)
         return law.std * z, step / sqrt(2.0 * np.pi) * np.exp(-0.5 * z * z)
+    if law.base == "capped":
+        return _capped(law)
     if on_lattice(law):
         return _sign_sum(law)
     return _cosine(law)
+
+
+def _capped(law: RowLaw) -> tuple[Array, Array]:
+    """Trapezoid rule in the normal; tanh has poles at distance `pi cap / (2 std)`."""
+    s = law.std
+    step = min(0.4, 0.15 / s, 0.12 * law.cap / s) if s else 0.4
+    z = step * np.arange(-ceil(10.0 / step), ceil(10.0 / step) + 1)
+    w = step / sqrt(2.0 * np.pi) * np.exp(-0.5 * z * z)
+    return law.cap * np.tanh(s * z / law.cap), w
 
 
 def _sign_sum(law: RowLaw) -> tuple[Array, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .cases import Case, Reference
@@ -58,6 +59,23 @@ def logit_reference(
         moments = fixed_logit_moments(case, matrices)
     if quantity == "mean_abs":
         return _mean_abs_reference(case, moments, factor)
+    assumptions, formula = _wording(case, quantity)
+    reference = moments_reference(moments, quantity, factor)
+    if isinstance(reference.value, float) and not math.isfinite(reference.value):
+        raise InputError(f"{quantity} is infinite for {case.elements}; {_testable(case)}")
+    if reference.kind == "none":
+        return reference
+    return replace(reference, formula=formula, assumptions=assumptions)
+
+
+def moments_reference(moments: LogitMoments, quantity: str, factor: float = 1.0) -> Reference:
+    """The reference of a function of the logit's moments: mean, variance, std, skewness, kurtosis.
+
+    Examples:
+        >>> moments_reference(LogitMoments(0.0, 2.0, (1.0, 0.0, 1.0, 0.0, 3.0)), "std").replicate_sd
+        1.4142135623730951
+
+    """
     std = moments.std * abs(factor)
     if len(moments.standardised) <= _ORDERS[quantity]:
         return Reference(None, 1.0, None, None, "none", "", "the moment is not known exactly")
@@ -69,12 +87,9 @@ def logit_reference(
         "skewness": (third, 1.0, 1.0),
         "kurtosis": (fourth - 3, 1.0, 1.0),
     }[quantity]
-    if not math.isfinite(value):
-        raise InputError(f"{quantity} is infinite for {case.elements}; {_testable(case)}")
     sd, skew = spread(influence(quantity, third, fourth), moments.standardised)
-    assumptions, formula = _wording(case, quantity)
     sd = None if sd is None else sd * scale
-    return Reference(value, unit, sd, skew, "closed form", formula, assumptions)
+    return Reference(value, unit, sd, skew, "closed form", "")
 
 
 def influence(quantity: str, skewness: float, kurtosis: float) -> tuple[float, ...]:

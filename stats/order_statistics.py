@@ -107,9 +107,14 @@ def _over_log_y(law: RowLaw, n: int, u: Array) -> _Untilted:
 
 def _over_logit(law: RowLaw, u: Array) -> _Untilted:
     """Other densities: panels in the standard normal, or in artanh of the cosine."""
-    unit = law.std if law.base == "normal" else law.std * sqrt(law.d)
+    unit = law.std if law.base in ("normal", "capped") else law.reach
     width = 1.6 / max(unit, 1e-9)
-    if law.base == "normal":
+    if law.base == "capped":
+        width = min(width, 1.2 * law.cap / max(law.std, 1e-9))
+        panels = _panels(-10.0, 10.0, min(1.2, width))
+        x = law.cap / unit * np.tanh(unit / law.cap * panels.points)
+        free = np.exp(-0.5 * panels.points**2)[None, :] / sqrt(2.0 * np.pi)
+    elif law.base == "normal":
         panels = _panels(-9.0, 9.0 + 4.0 * law.std, min(1.2, width))
         x = panels.points
         free = np.exp(-0.5 * x * x)[None, :] / sqrt(2.0 * np.pi)

@@ -19,6 +19,7 @@ from .checks import InputError, count, fraction, non_negative, positive
 from .layers import layer_of
 from .quantities import QUANTITIES
 from .sample_laws import distance_constant
+from .transforms import draw_shape
 
 MAX_ELEMENTS = 2e10  # per cell: under a minute on two cores; fixed, so that runs agree anywhere
 ELEMENTS_PER_SECOND = 5e8  # normals on two ordinary cores; for time estimates only
@@ -190,6 +191,9 @@ def elements_per_draw(case: Case) -> int:
 
     With weights, the tokens of d_model elements each, and the fresh weights.
     """
+    if case.transform:
+        queries, keys = draw_shape(case)
+        return keys if case.d_k is None else case.d_k * (queries + keys)
     keys = case.n_keys or 1
     if case.weights is not None:
         layer = layer_of(case)

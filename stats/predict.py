@@ -32,6 +32,10 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
     """
     choice("quantity", quantity, QUANTITIES)
     factor = scale_factor(case)
+    if case.transform:
+        from .variants import variant_reference
+
+        return variant_reference(case, quantity)
     if quantity in ("overflow", "broken_rows"):
         from .overflow import overflow_of
 

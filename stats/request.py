@@ -15,6 +15,7 @@ from .conventions import parse_scale
 from .elements import canonical_elements
 from .planning import MAX_ELEMENTS, Rates
 from .quantities import QUANTITIES, expand_quantities
+from .transforms import canonical_transform, with_length
 from .weights import canonical_weights
 
 DEFAULT_N_KEYS = "10"
@@ -88,6 +89,9 @@ class CaseOptions:
         Query and key of two tokens (off-diagonal) or of one (diagonal).
     ensemble
         What is fresh in every replicate: weights (and tokens), or tokens through fixed weights.
+    transform
+        Variants of attention: none, rope, qk-rmsnorm, softcap:C, top-k:K, causal, ... (see
+        `verify-variance catalogue`); several at once as rope+softcap:50+causal, in whatever order.
 
     """
 
@@ -117,6 +121,7 @@ class CaseOptions:
     tokens: tuple[str, ...] = ()
     pair: tuple[str, ...] = ()
     ensemble: tuple[str, ...] = ()
+    transform: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,8 +224,8 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     """Every (case, quantity) that the options spell out, one table row each, in a stated order.
 
     Outermost to innermost: dtypes, softmax, elements, sigmas, means, correlation, logit_std,
-    weights, d_model, heads, tokens, pair, ensemble, n_keys, quantity, scale, d_v, d_k. Raises
-    InputError for anything that breaks a rule or comes twice.
+    weights, d_model, heads, tokens, pair, ensemble, transform, n_keys, quantity, scale, d_v, d_k.
+    Raises InputError for anything that breaks a rule or comes twice.
     """
     given = options.quantities
     rows_alone = bool(options.n_keys or options.logit_std)
@@ -256,6 +261,7 @@ def _bases(options: CaseOptions) -> Iterator[Case]:
         "correlation": options.correlation,
         "logit_std": options.logit_std or (None,),
         **_weight_lists(options),
+        "transform": options.transform or ("none",),
     }
     if options.elements_q and not options.elements_k:
         lists["elements_k"] = both[0]
@@ -293,6 +299,7 @@ def _base(texts: dict[str, str | None]) -> Case:
         mean_k=real("mean_k"),
         correlation=real("correlation"),
         logit_std=None if logit_std is None else checks.magnitude("logit_std", logit_std),
+        transform=canonical_transform(str(texts["transform"])),
         **_of_weights(texts),
     )
 
@@ -349,7 +356,8 @@ def _expanded(
             continue
         scales = options.scale or default_scales(quantity, base)
         for scale in scales:
-            of_row = replace(base, n_keys=n if of_rows else None, scale=scale)
+            stack = with_length(base.transform, n, of_rows)
+            of_row = replace(base, n_keys=n if of_rows else None, scale=scale, transform=stack)
             for case in _sized(options, of_row):
                 for d_k in d_ks if base.logit_std is None else (None,):
                     yield quantity, replace(case, d_k=d_k)

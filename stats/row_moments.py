@@ -40,7 +40,7 @@ def row_moments(law: RowLaw, n: int) -> dict[str, float]:
 
 def _iid_moments(law: RowLaw, n: int) -> dict[str, float]:
     guess = max(log(n) - 0.5 * law.std**2, 0.0)  # any constant is exact; a near one keeps digits
-    grid = tilted(law, n, _DIGAMMA_2 - guess)
+    grid = tilted(law, n, DIGAMMA_2 - guess)
     weight = grid.step * np.exp(n * grid.log_l)
     raw = _raw_means(grid, weight, n)
     out = {name: raw[name] for name in FIELDS[:5]}
@@ -65,7 +65,7 @@ def _iid_moments(law: RowLaw, n: int) -> dict[str, float]:
     out["deficit^3"] = third + 3.0 * mean * variance + mean**3
     out["entropy"] = log(n) - mean
     log_t = (weight * grid.u) @ (n * grid.powers[1] + n * (n - 1.0) * grid.powers[0] ** 2)
-    out["log_sum_exp"] = _DIGAMMA_2 - float(log_t)
+    out["log_sum_exp"] = DIGAMMA_2 - float(log_t)
     return out
 
 
@@ -83,9 +83,9 @@ def _about(start: float, short: str, name: str, raw: dict[str, float]) -> dict[s
 
 
 _EULER_GAMMA = 0.5772156649015329
-_DIGAMMA_2 = 1.0 - _EULER_GAMMA
+DIGAMMA_2 = 1.0 - _EULER_GAMMA
 _DIGAMMA_3 = 1.5 - _EULER_GAMMA
-_TRIGAMMA_2 = np.pi**2 / 6.0 - 1.0
+TRIGAMMA_2 = np.pi**2 / 6.0 - 1.0
 _TRIGAMMA_3 = np.pi**2 / 6.0 - 1.25
 _TETRAGAMMA_3 = -2.0 * 1.2020569031595942 + 2.25
 
@@ -174,7 +174,7 @@ def _deficit_cumulants(
     one = float(weight @ (n * mixed + pairs * first * m1))
     two = float(weight @ (n * second + pairs * first**2))
     three = float(weight @ (n * third + 3.0 * pairs * second * first + triples * first**3))
-    variance = two - one**2 - _TRIGAMMA_2
-    shift = one + _DIGAMMA_3 - _DIGAMMA_2
+    variance = two - one**2 - TRIGAMMA_2
+    shift = one + _DIGAMMA_3 - DIGAMMA_2
     centred = three / 2.0 - 3.0 * shift * (variance + _TRIGAMMA_3) - shift**3
     return log(n) - guess + one, variance, centred - _TETRAGAMMA_3

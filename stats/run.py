@@ -12,6 +12,7 @@ from .cells import Cell, plan_cells
 from .checks import InputError
 from .conventions import factor_after
 from .decision import Row, decide
+from .groups import grouped, grouped_estimate
 from .law_references import law_estimate
 from .logit_counts import LogitCounts
 from .moments import Moments
@@ -107,6 +108,8 @@ def estimate_of(row: Row, moments: Measured) -> Estimate:
         assert isinstance(counts, LogitCounts)
         return law_estimate(row.case.cell(), row.quantity, factor, counts)
     if quantity.group == "logits":
+    if quantity.group == "logits" and grouped(row.case):
+        return grouped_estimate(row.case, row.quantity, moments)
         unscaled = moments[quantity.measured, None]
         assert isinstance(unscaled, Moments)
         return _of_finite(quantity, unscaled.scaled(factor))

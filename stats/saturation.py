@@ -85,7 +85,19 @@ def _gap_share(law: RowLaw, n: int, gap: float) -> float:
         below = np.concatenate([[0.0], np.cumsum(w)])
         cdf = below[np.searchsorted(x, x - gap - 1e-9 * law.std, side="left")]
         return float(n * (w @ np.minimum(cdf, 1.0) ** (n - 1)))
-    return _sphere_gap_share(law, n, gap)
+    share = _capped_gap_share if law.base == "capped" else _sphere_gap_share
+    return share(law, n, gap)
+
+
+def _capped_gap_share(law: RowLaw, n: int, gap: float) -> float:
+    """The same for x = cap tanh(s z / cap) of a standard normal z."""
+    from scipy.special import ndtr
+
+    x, w = atoms(law)
+    lower = np.maximum((x - gap) / law.cap, -1.0)
+    with np.errstate(divide="ignore"):
+        below = ndtr(law.cap / law.std * np.arctanh(lower))
+    return float(n * (w @ below ** (n - 1)))
 
 
 def _sphere_gap_share(law: RowLaw, n: int, gap: float) -> float:

@@ -65,8 +65,8 @@ def u_grid(law: RowLaw, n: int, lowest: float = 20.0) -> tuple[Array, float]:
         b = sqrt(2.0 * log(n))
         step *= 1.0 + max(0.0, s - b) / (1.0 + b)
     else:
-        highest = min(highest, s * sqrt(law.d))
-        low = max(low, log(n) - s * sqrt(law.d))
+        highest = min(highest, law.reach)
+        low = max(low, log(n) - law.reach)
     start, stop = -lowest - log(n) - highest, 4.4 - low
     return start + step * np.arange(ceil((stop - start) / step) + 1), step
 
@@ -103,7 +103,11 @@ def tilted(law: RowLaw, n: int, log_c: float, lowest: float = 20.0) -> Tilted:
         0.194687393695
 
     """
-    u, step = u_grid(law, n, lowest)
+    return tilted_at(law, n, *u_grid(law, n, lowest), log_c)
+
+
+def tilted_at(law: RowLaw, n: int, u: Array, step: float, log_c: float) -> Tilted:
+    """The same on a given grid of u."""
     if law.base == "normal" and law.std >= NARROW:
         return _tilted_wide(law.std, n, u, step, log_c)
     return _tilted_atoms(law, u, step, log_c)
