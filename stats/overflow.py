@@ -100,7 +100,7 @@ def broken_rows_reference(case: Case) -> Reference:
     Examples:
         >>> case = Case(d_k=None, logit_std=40.0, n_keys=10, softmax="naive")
         >>> [f"{share:.3f}" for share in broken_rows_reference(case).value]
-        ['0.125', '0.145']
+        ['0.125', '0.143']
 
     """
     factor, n = abs(scale_factor(case)), case.n_keys
