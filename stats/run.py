@@ -13,6 +13,7 @@ from .checks import InputError
 from .conventions import factor_after
 from .decision import Row, decide
 from .groups import grouped, grouped_estimate
+from .groups import grouped, grouped_estimate
 from .law_references import law_estimate
 from .logit_counts import LogitCounts
 from .moments import Moments
@@ -107,6 +108,8 @@ def estimate_of(row: Row, moments: Measured) -> Estimate:
         counts = moments[quantity.measured, None]
         assert isinstance(counts, LogitCounts)
         return law_estimate(row.case.cell(), row.quantity, factor, counts)
+    if quantity.group == "logits" and grouped(row.case):
+        return grouped_estimate(row.case, row.quantity, moments)
     if quantity.group == "logits":
     if quantity.group == "logits" and grouped(row.case):
         return grouped_estimate(row.case, row.quantity, moments)
