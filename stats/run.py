@@ -13,7 +13,6 @@ from .checks import InputError
 from .conventions import factor_after
 from .decision import Row, decide
 from .groups import grouped, grouped_estimate
-from .groups import grouped, grouped_estimate
 from .law_references import law_estimate
 from .logit_counts import LogitCounts
 from .moments import Moments
@@ -111,8 +110,6 @@ def estimate_of(row: Row, moments: Measured) -> Estimate:
     if quantity.group == "logits" and grouped(row.case):
         return grouped_estimate(row.case, row.quantity, moments)
     if quantity.group == "logits":
-    if quantity.group == "logits" and grouped(row.case):
-        return grouped_estimate(row.case, row.quantity, moments)
         unscaled = moments[quantity.measured, None]
         assert isinstance(unscaled, Moments)
         return _of_finite(quantity, unscaled.scaled(factor))
