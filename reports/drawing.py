@@ -194,7 +194,7 @@ def _set_axis(axes: Axes, which: str, axis: Axis, mapped: bool) -> None:
         _tick_short_range(own)
     if axis.limits is not None:
         (axes.set_xlim if which == "x" else axes.set_ylim)(*axis.limits)
-    own.set_label_text(axis.label)
+    own.set_label_text(_short(axis.label))
     if not mapped and (which == "x" or not axis.ticks):
         own.grid(True, alpha=0.25, linewidth=0.5)
 

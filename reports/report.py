@@ -30,7 +30,7 @@ def reported(records: Sequence[Record], figure: str | None, style: str, path: st
     if figure is None:
         from .page import page
 
-        return f"{page(records)}\n".encode()
+        return f"{page(records)}\n".encode(errors="replace")  # JSON can name half a character
     from .figures import Drawing, figure_data, figure_form
 
     return Drawing(figure_data(figure, records), style).image(figure_form(path))

@@ -32,6 +32,13 @@ def test_a_page_is_written_and_that_is_success_whatever_the_verdict(saved, tmp_p
     assert command("report", saved).stdout.startswith(b"<!doctype html>")
 
 
+def test_half_a_character_in_a_record_is_no_end(saved, tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text(saved.read_text().replace('"note": null', '"note": "\\ud800"'))
+    ended = command("report", path, "-o", tmp_path / "a.html")
+    assert ended.returncode == 0, ended.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")]
 )
