@@ -102,5 +102,5 @@ class Result:
             for data in quick_figures(self.record)
             for i, panel in enumerate(data.panels)
         ]
-        row = f'<div style="display: flex; flex-wrap: wrap; max-width: 80em">{"".join(images)}</div>'
+        row = f'<div style="display: flex; flex-wrap: wrap">{"".join(images)}</div>'
         return f"{self.table('html')}\n{row}\n<p>{escape(self.summary)}</p>"
