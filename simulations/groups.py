@@ -17,7 +17,7 @@ from ..stats.groups import LOGIT_MEANS
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
 from ..stats.quantities import Measurement
-from ..stats.transforms import draw_shape
+from ..stats.transform_stacks import draw_shape
 from .guards import check_blocks
 from .jacobian import jacobian_statistics
 from .recipes import Key, block_key, cell_words, with_float64

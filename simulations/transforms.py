@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from ..stats.transform_moments import LOCAL
+from ..stats.unlike_keys import LOCAL
 from .recipes import Key, Numbers, Recipe
 from .reduce import tree_sum
 from .vectors import draw_pair

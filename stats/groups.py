@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from .cases import Case
 from .moments import Moments
 from .quantities import Estimate
-from .transforms import draw_shape, stack_of
+from .transform_stacks import draw_shape, stack_of
 
 LOGIT_MEANS = ("logit", "logit_square", "abs_logit")
 """Means over a group's logits from which their moments are estimated."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from .cases import Case
 from .conventions import scale_factor
 from .elements import parse_elements
-from .transforms import Stack
+from .transform_stacks import Stack
 
 ISOTROPIC = ("normal", "sphere")
 _SKEWED = ("exponential", "lognormal")

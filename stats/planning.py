@@ -19,7 +19,7 @@ from .checks import InputError, count, fraction, non_negative, positive
 from .layers import layer_of
 from .quantities import QUANTITIES
 from .sample_laws import distance_constant
-from .transforms import draw_shape
+from .transform_stacks import draw_shape
 
 MAX_ELEMENTS = 2e10  # per cell: under a minute on two cores; fixed, so that runs agree anywhere
 ELEMENTS_PER_SECOND = 5e8  # normals on two ordinary cores; for time estimates only

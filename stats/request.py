@@ -15,7 +15,7 @@ from .conventions import parse_scale
 from .elements import canonical_elements
 from .planning import MAX_ELEMENTS, Rates
 from .quantities import QUANTITIES, expand_quantities
-from .transforms import canonical_transform, with_length
+from .transform_stacks import canonical_transform, with_length
 from .weights import canonical_weights
 
 DEFAULT_N_KEYS = "10"

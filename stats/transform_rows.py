@@ -13,9 +13,8 @@ from .logit_laws import RowLaw, fixed_scales
 from .plain_equivalents import logit_factor, plain_equivalent
 from .row_laws import row_law, row_reference
 from .row_statistics import ROW_STATISTICS
-from .transform_moments import key_terms
-from .transforms import Stack
-from .unlike_keys import MOST_CELLS, Keys, cells, unlike_moments
+from .transform_stacks import Stack
+from .unlike_keys import MOST_CELLS, Keys, cells, key_terms, unlike_moments
 
 MOST_POSITIONS = 64
 """Keys up to which a causal mask's rows are all computed."""

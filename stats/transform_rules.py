@@ -5,7 +5,8 @@ from __future__ import annotations
 from .cases import Case
 from .checks import InputError
 from .quantities import QUANTITIES
-from .transforms import TRANSFORMS, VECTOR_STEPS, Stack, lengths, stack_of
+from .transform_stacks import Stack, lengths, stack_of
+from .transforms import TRANSFORMS, VECTOR_STEPS
 
 OF_REPLICATES = ("skewness", "kurtosis", "saturated", "jacobian_frobenius_median")
 """Quantities that are no mean over the logits or rows of a group."""

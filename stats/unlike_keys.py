@@ -21,10 +21,30 @@ from .logit_laws import STEP, RowLaw
 from .quadrature import Array
 from .row_moments import DIGAMMA_2, TRIGAMMA_2
 from .tilting import Tilted, tilted_at
+from .transform_stacks import Stack
+
+LOCAL = sqrt(2.0)
+"""What a local key's logit is multiplied by: sqrt(d) over sqrt(d/2)."""
 
 MOST_CELLS = 30_000_000
 _FIELDS = ("sum_p2", "sum_p2^2", "sum_p2^3", "jacobian_trace", "jacobian_frobenius_sq",
            "entropy", "entropy^2")  # fmt: skip
+
+
+def key_terms(stack: Stack, n: int) -> tuple[Array, Array]:
+    """Factor f_j and bias b_j of the keys of a row, from the nearest on.
+
+    Examples:
+        >>> [terms.tolist() for terms in key_terms({"alibi": (0.5, 3)}, 3)]
+        [[1.0, 1.0, 1.0], [-0.0, -0.5, -1.0]]
+
+    """
+    if "top-k-position" in stack:
+        n = min(n, int(stack["top-k-position"][0]))
+    j = np.arange(n, dtype=float)
+    local = j < stack["locality"][0] if "locality" in stack else np.zeros(n, bool)
+    slope = stack["alibi"][0] if "alibi" in stack else 0.0
+    return np.where(local, LOCAL, 1.0), -slope * j
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from .elements import element_moment
 from .logits import moments_reference
 from .quantities import QUANTITIES
 from .sampling_errors import design_effect
-from .transform_moments import Transformed, transformed_moments
+from .transform_moments import transformed_moments
 from .transform_rows import transformed_row_reference
 from .transform_rules import check_quantity, check_transform
-from .transforms import Stack, draw_shape, stack_of
+from .transform_stacks import Stack, draw_shape, stack_of
+from .vector_moments import Transformed
 
 
 def variant_reference(case: Case, quantity: str) -> Reference:
