@@ -15,10 +15,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .reports.result import Result as Result
     from .simulations.black_box import ProbeError as ProbeError
+    from .simulations.own_laws import register_elements as register_elements
     from .simulations.probe import Probe as Probe
     from .simulations.probe import assert_logit_scale as assert_logit_scale
     from .simulations.probe import probe_factor as probe_factor
@@ -60,6 +61,7 @@ _HOMES = {
     "detectable_gap": "stats.planning",
     "draws_needed": "stats.planning",
     "predict": "stats.predict",
+    "register_elements": "simulations.own_laws",
     "probe_factor": "simulations.probe",
 }
 __all__ = ["__version__", "check_claims", "verify", *_HOMES]
@@ -76,11 +78,17 @@ def __dir__() -> list[str]:
 
 
 def verify(
-    *, platform: str = "auto", progress: Callable[[int, int], None] | None = None, **options: Any
+    *,
+    sweep: str | Sequence[Mapping[str, object]] | None = None,
+    platform: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> Result:
     """Plan, measure, decide, record: what `verify-variance run` does.
 
     Args:
+        sweep: tables of options whose rows stand one after the other, or the TOML file of them;
+            what a table leaves out it has from the options beside it.
         platform: `auto`, `cpu`, `gpu` or `tpu`.
         progress: called with (elements drawn, elements planned), first with none drawn.
         options: fields of `stats.request.CaseOptions` and `DecisionOptions`, such as `dk`,
@@ -101,11 +109,13 @@ def verify(
     """
     from .reports.record import make_record, resolved
     from .reports.result import Result
+    from .reports.sweeps import swept
     from .simulations import devices as machine  # loads no JAX yet
     from .stats.request import options_from
     from .stats.run import Run
 
-    cases, decision = options_from(options)
+    given, decision = options_from(options)
+    cases = swept(sweep, given)
     seed = decision.chosen_seed()
     seed = machine.random_seed() if seed is None else seed
 

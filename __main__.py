@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 if __package__ in (None, ""):
     sys.stderr.write(
@@ -24,6 +24,7 @@ from .reports.checked import RateOptions
 from .reports.claim_options import ClaimOptions
 from .reports.output import CiOptions, OutputOptions, ReportOptions
 from .reports.settings import DEBUG, sources
+from .reports.sweeps import SweepOptions
 from .stats.checks import InputError
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
 
@@ -41,10 +42,11 @@ Devices = Annotated[DeviceOptions, Flat]
 Ci = Annotated[CiOptions, Flat]
 Report = Annotated[ReportOptions, Flat]
 Claims = Annotated[ClaimOptions, Flat]
+Sweep = Annotated[SweepOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
 CLAIMS = ClaimOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
-CI, REPORT = CiOptions(), ReportOptions()
+CI, REPORT, SWEEP = CiOptions(), ReportOptions(), SweepOptions()
 INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
 
 
@@ -73,6 +75,7 @@ app.config = sources(app)
 def run(
     *,
     cases: Cases = CASES,
+    sweep: Sweep = SWEEP,
     decision: Decision = DECISION,
     output: Output = OUTPUT,
     ci: Ci = CI,
@@ -81,39 +84,42 @@ def run(
     """Measure and decide whether simulation agrees with theory."""
     output.check()
     ci.check()
-    return _show(_measured(cases, decision, devices, output.quiet), output, ci)
+    options = vars(cases) | vars(sweep) | vars(decision) | vars(devices)
+    return _show(_measured(options, output.quiet), output, ci)
 
 
-def _measured(cases: Cases, decision: Decision, devices: Devices, quiet: bool) -> Result:
+def _measured(options: dict[str, Any], quiet: bool) -> Result:
     from . import verify
     from .reports.progress import Progress
 
     with Progress(None if quiet else sys.stderr) as progress:
-        options = vars(cases) | vars(decision) | vars(devices)
         return verify(progress=_unless_interrupted(progress.advance), **options)
 
 
 @app.command
-def predict(*, cases: Cases = CASES, output: Output = OUTPUT) -> int:
+def predict(*, cases: Cases = CASES, sweep: Sweep = SWEEP, output: Output = OUTPUT) -> int:
     """Show what should come out: exact theory, no sampling."""
+    from .reports.sweeps import swept
     from .reports.theory import predicted
 
     output.check()
-    return _show(predicted(cases), output)
+    return _show(predicted(swept(sweep.sweep, cases)), output)
 
 
 @app.command
 def plan(
     *,
     cases: Cases = CASES,
+    sweep: Sweep = SWEEP,
     decision: Decision = DECISION,
     output: Output = OUTPUT,
 ) -> int:
     """Draws needed for the chosen rates; with --samples, the gap that they detect."""
+    from .reports.sweeps import swept
     from .reports.theory import planned
 
     output.check()
-    return _show(planned(cases, decision), output)
+    return _show(planned(swept(sweep.sweep, cases), decision), output)
 
 
 @app.command
@@ -194,7 +200,8 @@ def report(
 
     options.check()
     records = saved(files, sys.argv[1:])
-    records = records or [_measured(cases, decision, devices, options.quiet).record]
+    asked = vars(cases) | vars(decision) | vars(devices)
+    records = records or [_measured(asked, options.quiet).record]
     _write(reported(records, options.figure, options.style, options.output), options.output)
     return 0
 
@@ -283,6 +290,7 @@ def _complain(message: str, code: int) -> int:
 def _show(result: Result, output: OutputOptions, ci: CiOptions = CI) -> int:
     """Print and write a result, and what CI reads of it; its exit code."""
     plain = output.form == "plain"
+    result = result.grouped(() if output.form == "json" else output.group_by)
     _emit(result.text() if plain and not output.quiet else result.table(output.form), output)
     if not output.quiet and (words := result.words()) and (output.output or not plain):
         _say(f"{words}\n")

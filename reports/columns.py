@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 
+from ..stats.cases import Case
 from .numbers import deviate, interval, percent, plain, whole, with_error
 from .record import Record, rates_of
 
@@ -24,7 +26,7 @@ Layout = tuple[list[Column], list[Column]]
 
 def layouts(record: Record) -> list[Layout]:
     """Columns of the case and of the result: the fullest layout first, then narrower ones."""
-    case = _case_columns(record["rows"])
+    case = _told_apart(_case_columns(record["rows"]), record["rows"])
     if record["command"] == "plan":
         return [(case, _PLANNED)]
     if record["command"] == "predict":
@@ -66,6 +68,32 @@ def _case_columns(rows: Sequence[Record]) -> list[Column]:
     ]
 
 
+def _told_apart(columns: Sequence[Column], rows: Sequence[Record]) -> list[Column]:
+    """The columns, with one of its own for each parameter that tells rows apart."""
+    names = dict.fromkeys(name for row in rows for name in row["parameters"])
+    shown = {name: {_parameter(row, name) for row in rows} for name in names}
+    apart = [name for name in names if len(shown[name]) > 1]
+
+    def shared(row: Record) -> str:
+        return _parameters({"parameters": {n: v for n, v in row["parameters"].items()
+                                           if n not in apart}})  # fmt: skip
+
+    split: list[Column] = []
+    for column in columns:
+        if column.header != "parameters":
+            split.append(column)
+            continue
+        split += [Column(name, partial(_parameter, name=name)) for name in apart]
+        if len(apart) < len(names):
+            split.append(Column("parameters", shared, text=True))
+    return split
+
+
+def _parameter(row: Record, name: str) -> str:
+    value = row["parameters"].get(name, _NUMBERS.get(name))
+    return "" if value is None else short_value(value)
+
+
 def _field(name: str) -> Callable[[Record], str]:
     return lambda row: "" if row[name] is None else str(row[name])
 
@@ -75,10 +103,11 @@ def _count(name: str) -> Callable[[Record], str]:
 
 
 def _parameters(row: Record) -> str:
-    return ", ".join(f"{name}={_short(value)}" for name, value in row["parameters"].items())
+    return ", ".join(f"{name}={short_value(value)}" for name, value in row["parameters"].items())
 
 
-def _short(value: object) -> str:
+def short_value(value: object) -> str:
+    """A parameter in few digits."""
     return plain(value) if isinstance(value, float) else str(value)
 
 
@@ -120,6 +149,7 @@ _CASE = [
     Column("scale", _field("scale"), text=True),
     Column("d_k", _field("d_k")),
 ]
+_NUMBERS = {f.name: f.default for f in fields(Case) if isinstance(f.default, float)}
 _DEFAULTS = {"elements": "normal", "dtype": "float32", "scale": "none"}
 _DRAWS = Column("draws", _count("draws"))
 _JUDGED = [Column("z", lambda row: deviate(row["z"])), Column("verdict", _field("verdict"), True)]

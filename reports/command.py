@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields
 
 from ..stats.quantities import GROUPS
 from ..stats.request import CaseOptions, DecisionOptions, DeviceOptions
+from ..stats.sweeps import OPTIONS
 from .record import Record
 
 _POSITIONAL = {"check": "file"}
@@ -30,6 +31,9 @@ def command_line(record: Record) -> str:
         words.append(str(request.pop(_POSITIONAL[command], "FILE")))
     if isinstance(request.get("quantities"), list):
         request["quantities"] = _grouped(request["quantities"])
+    if request.get("sweep"):
+        request = {name: value for name, value in request.items() if name not in OPTIONS}
+        request["sweep"] = "FILE"
     for name, value in request.items():
         if value is None or value is False or value == []:
             continue

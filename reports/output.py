@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from ..stats.checks import InputError, choice
 from .caption import CAPTIONED, LABELLED
 from .files import check_writable
+from .grouping import group_names
 from .table import FORMATS
 
 _SUFFIXES = {".md": "pipe", ".tex": "latex", ".htm": "html", ".rst": "rst"} | {
@@ -36,6 +37,9 @@ class OutputOptions:
         Caption of a latex, html or rst table, as that format writes it (html: as plain text).
     label
         Label of a latex or rst table, to refer to it.
+    group_by
+        Put rows together that share this, under a heading of their own: quantity, elements,
+        scale, weights, d_k, sigma_q, ... (several names nest).
     quiet
         Print the table alone: no progress, no sentences.
 
@@ -45,6 +49,7 @@ class OutputOptions:
     output: Target = None
     caption: str | None = None
     label: str | None = None
+    group_by: tuple[str, ...] = ()
     quiet: bool = False
 
     @property
@@ -57,6 +62,7 @@ class OutputOptions:
     def check(self) -> None:
         """Refuse a wrong format or an output that cannot be written, before any work."""
         choice("format", self.form, FORMATS)
+        group_names(self.group_by)
         for name, able in (("caption", CAPTIONED), ("label", LABELLED)):
             if getattr(self, name) is not None and self.form not in able:
                 raise InputError(

@@ -20,6 +20,7 @@ from ..stats.decision import Row, distinct_tests, overall
 from ..stats.planning import Rates
 from ..stats.quantities import QUANTITIES, expand_quantities
 from ..stats.request import CaseOptions, requested_rows
+from ..stats.sweeps import Asked, Sweep
 
 Record = dict[str, Any]
 SCHEMA_VERSION = 1
@@ -69,7 +70,7 @@ def make_record(
     }
 
 
-def resolved(cases: CaseOptions, *groups: object, **more: object) -> dict[str, object]:
+def resolved(cases: Asked, *groups: object, **more: object) -> dict[str, object]:
     """All options as resolved: numbers as numbers, ranges and groups written out.
 
     `verify(**request)` asks for the same rows again. An empty list means that the option follows
@@ -81,6 +82,15 @@ def resolved(cases: CaseOptions, *groups: object, **more: object) -> dict[str, o
         ([16, 32, 64], [1], [])
 
     """
+    request = _of_sweep(cases) if isinstance(cases, Sweep) else _of_cases(cases)
+    for group in groups:
+        request |= vars(group)
+    if isinstance(samples := request.get("samples"), str):
+        request["samples"] = count("samples", samples)
+    return request | more
+
+
+def _of_cases(cases: CaseOptions) -> dict[str, object]:
     rows = requested_rows(cases)
     request: dict[str, object] = {
         name: [_number(text) for text in texts] for name, texts in vars(cases).items()
@@ -91,11 +101,17 @@ def resolved(cases: CaseOptions, *groups: object, **more: object) -> dict[str, o
         ("n_keys", [case.n_keys for case, _ in rows]),
     ):
         request[name] = [n for n in dict.fromkeys(values) if n is not None] or request[name]
-    for group in groups:
-        request |= vars(group)
-    if isinstance(samples := request.get("samples"), str):
-        request["samples"] = count("samples", samples)
-    return request | more
+    return request
+
+
+def _of_sweep(sweep: Sweep) -> dict[str, object]:
+    """The tables, and for each option all values that they name."""
+    tables: list[dict[str, Any]] = [_of_cases(table) for table in sweep.tables]
+    values = {
+        name: list(dict.fromkeys(value for table in tables for value in table[name]))
+        for name in tables[0]
+    }
+    return values | {"sweep": tables}
 
 
 def _number(text: str) -> object:

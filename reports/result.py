@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,12 @@ class Result:
         from ..stats.checks import choice
 
         return render(self.record, choice("format", form, FORMATS))
+
+    def grouped(self, names: Sequence[str]) -> Result:
+        """The same rows, those with the same value of each of these names together."""
+        from .grouping import group_names, grouped
+
+        return Result(grouped(self.record, group_names(names)) if names else self.record)
 
     def text(self) -> str:
         """The table, what to do about its failures, and the summary: what the command prints."""

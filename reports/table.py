@@ -9,6 +9,7 @@ from typing import Any
 
 from ..stats.quantities import GROUPS, QUANTITIES
 from .columns import Column, layouts
+from .grouping import group_columns, group_rows
 from .record import Record
 
 TABULATE_FORMATS = {
@@ -44,12 +45,32 @@ def render(record: Record, form: str) -> str:
 
 def _plain(record: Record) -> str:
     """Blocks under headings; what does not fit in `WIDTH` columns moves into the headings."""
+    groups = group_columns(record)
+    if not groups:
+        return _fitted(record, ())
+    named = {column.header for column in groups}
+    case = [column for column in layouts(record)[-1][0] if column.header not in named]
+    shared = [column for column in case if len({column.cell(row) for row in record["rows"]}) == 1]
+    first = record["rows"][0]
+    parts = _heading(shared, [column.cell(first) for column in shared], first)
+    hidden = [column.header for column in (*groups, *shared)]
+    for row, rows in group_rows(record):
+        heading = _heading(groups, [column.cell(row) for column in groups], row)
+        parts.append("\n".join(["", *heading, _fitted(record | {"rows": rows}, hidden)]))
+    return "\n".join(parts)
+
+
+def _fitted(record: Record, hidden: Sequence[str]) -> str:
+    """The fullest layout that fits, without the columns that stand above."""
     rows, text = record["rows"], ""
-    for case, results in layouts(record):
+    options = layouts(record)
+    for i, (all_columns, results) in enumerate(options):
+        case = [column for column in all_columns if column.header not in hidden]
         fixed = [column for column in case if column.header == "d_k"]
         common = [c for c in case if c not in fixed and _is_common(c, rows)]
         movable = [c for c in case if c not in fixed and c not in common]
-        for moved in range(len(movable) + 1):
+        most = 0 if hidden and i + 1 < len(options) else len(movable)
+        for moved in range(most + 1):
             columns = [*movable[moved:], *fixed, *results]
             text = _blocks(rows, [*common, *movable[:moved]], columns)
             if max(map(len, text.splitlines())) <= WIDTH:

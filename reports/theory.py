@@ -9,13 +9,14 @@ from ..stats.decision import Row, distinct_tests
 from ..stats.planning import detectable_by
 from ..stats.predict import predict
 from ..stats.quantities import QUANTITIES
-from ..stats.request import CaseOptions, DecisionOptions, requested_rows
+from ..stats.request import CaseOptions, DecisionOptions
 from ..stats.run import Run
+from ..stats.sweeps import Sweep, asked_rows
 from .record import make_record, resolved
 from .result import Result
 
 
-def predicted(cases: CaseOptions) -> Result:
+def predicted(cases: CaseOptions | Sweep) -> Result:
     """The references of everything that the options spell out, exact and without sampling.
 
     Examples:
@@ -24,12 +25,12 @@ def predicted(cases: CaseOptions) -> Result:
 
     """
     rows = [
-        Row(case, quantity, predict(case, quantity)) for case, quantity in requested_rows(cases)
+        Row(case, quantity, predict(case, quantity)) for case, quantity in asked_rows(cases)
     ]
     return Result(make_record("predict", resolved(cases), rows, None))
 
 
-def planned(cases: CaseOptions, decision: DecisionOptions) -> Result:
+def planned(cases: CaseOptions | Sweep, decision: DecisionOptions) -> Result:
     """The draws that each row's cell needs, and the gap that these draws detect.
 
     Examples:

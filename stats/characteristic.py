@@ -198,4 +198,6 @@ class ProductLaw:
 
 def _side(text: str, mean: float) -> _Side:
     name, parameter = parse_elements(text)
+    if name not in SPECTRA:
+        raise InputError(f"no characteristic function of {text} is known; its cdf is not either")
     return _Side(SPECTRA[name], parameter, mean)

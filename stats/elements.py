@@ -15,6 +15,8 @@ from . import element_moments as em
 from .checks import InputError, named, number
 from .element_moments import Parameter
 
+OWN = "@"  # stands between name and version of a law that the user registered
+
 
 @dataclass(frozen=True, slots=True)
 class ElementLaw:

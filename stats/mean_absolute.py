@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from .cases import Case, Kind
 from .dot_product import absolute_moment, gamma_ratio, mean_absolute_dot_product, mean_chi
+from .elements import OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ def _absolute_unit(case: Case, d_k: int) -> AbsoluteLogit:
     from .logit_integrals import absolute_mean
 
     formula = "(2/pi) int (1 - Re phi(t)^d) / t^2 dt"
+    if any(OWN in law for law in laws):
+        return AbsoluteLogit(math.nan, None, "none", "no characteristic function was registered")
     if 1 < d_k < 64 and all(law.startswith("lognormal") for law in laws):
         return AbsoluteLogit(math.nan, None, "none", formula)  # a matter of minutes
     return AbsoluteLogit(absolute_mean(case), None, "quadrature", formula)

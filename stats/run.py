@@ -19,7 +19,8 @@ from .moments import Moments
 from .planning import Rates, predicted_seconds, shown_duration
 from .predict import check_verdict_possible, predict
 from .quantities import QUANTITIES, Estimate, Measurement, Quantity
-from .request import CaseOptions, DecisionOptions, requested_rows
+from .request import DecisionOptions
+from .sweeps import Asked, asked_rows
 
 if TYPE_CHECKING:
     from .fixed_weights import Matrices
@@ -40,7 +41,7 @@ class Run:
     @classmethod
     def planned(
         cls,
-        cases: CaseOptions,
+        cases: Asked,
         decision: DecisionOptions,
         drawn: Callable[[Case], Matrices] | None = None,
     ) -> Run:
@@ -53,7 +54,7 @@ class Run:
         more than 30 days.
         """
         rates, samples = decision.rates(), decision.draws()
-        rows = tuple(_row(case, quantity, drawn) for case, quantity in requested_rows(cases))
+        rows = tuple(_row(case, quantity, drawn) for case, quantity in asked_rows(cases))
         cells = tuple(plan_cells(rows, rates, samples, decision.element_cap()))
         run = cls(rows, cells, rates, samples is not None and decision.tolerance is None)
         if run.seconds > LONGEST_SECONDS:
