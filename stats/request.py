@@ -36,7 +36,7 @@ class CaseOptions:
         What to measure: variance, std, mean, skewness, kurtosis, mean_abs; max_prob, second_prob,
         third_prob, entropy, sum_p2, saturated; jacobian_trace, jacobian_frobenius_sq,
         jacobian_frobenius, jacobian_spectral; or a group: logits, softmax, jacobian, all. Besides:
-        overflow (logits that are inf or nan), broken_rows (softmax rows that are).
+        overflow, broken_rows (inf or nan); law, tails, extremes (the whole distribution of q.k).
     n_keys
         Keys in a softmax row (10 where a row statistic is asked for).
     scale
