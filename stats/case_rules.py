@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 
 from .cases import Case
@@ -10,6 +11,7 @@ from .conventions import scale_factor
 from .layers import check_weights
 from .quantities import QUANTITIES
 from .transform_rules import check_transform
+from .transform_stacks import has_no_rows
 from .weights import default_scale
 
 
@@ -22,6 +24,16 @@ def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
         return (default_scale(case.weights),)
     rows = not QUANTITIES[quantity].of_pairs and case.logit_std is None
     return ("none", "sqrt-dk") if rows else ("none",)
+
+
+def left_out(case: Case, quantity: str, asked: Iterable[str]) -> bool:
+    """Whether a sweep leaves a quantity out, which its other rows have.
+
+    Given logits have no moments to compare, and rows no statistics where there is no softmax.
+    """
+    if QUANTITIES[quantity].of_pairs:
+        return case.logit_std is not None
+    return has_no_rows(case.transform) and any(QUANTITIES[name].of_pairs for name in asked)
 
 
 def checked_case(case: Case) -> Case:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from . import checks
-from .case_rules import checked_case, default_scales
+from .case_rules import checked_case, default_scales, left_out
 from .cases import HALF, Case
 from .checks import InputError
 from .conventions import parse_scale
@@ -352,7 +352,7 @@ def _expanded(
         raise InputError(f"d_v needs --scale sqrt-dv, got {options.d_v[0]}; give that scale too")
     for n, quantity in product(n_keys, quantities):
         of_rows = not QUANTITIES[quantity].of_pairs
-        if base.logit_std is not None and not of_rows:
+        if left_out(base, quantity, quantities):
             continue
         scales = options.scale or default_scales(quantity, base)
         for scale in scales:

@@ -109,6 +109,11 @@ def with_length(transform: tuple[str, ...], n: int, of_rows: bool) -> tuple[str,
     return spelled(stack)
 
 
+def has_no_rows(transform: tuple[str, ...]) -> bool:
+    """Whether there is no softmax, so that sweeps leave statistics of rows out."""
+    return any(text.startswith("linear-attention") for text in transform)
+
+
 def lengths(stack: Stack) -> set[float]:
     """The lengths N that its transforms are written with."""
     found = {values[-1] for name, values in stack.items() if TRANSFORMS[name].of_row}
