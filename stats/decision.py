@@ -134,7 +134,8 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     wanted = rates.tolerance_of(row.quantity)
     widened = row.capped and detectable > wanted
     by_draws = samples_only or (quantity.by_draws and rates.tolerance is None)
-    tolerance = detectable if by_draws or widened else wanted
+    # below the numeric floor rounding would be judged, not theory
+    tolerance = max(detectable, NUMERIC_FLOOR) if by_draws or widened else wanted
     within = rates.within or reference.rounded
     pivot = pivots.judge(row.quantity, estimate, reference, tolerance if within else 0.0)
     floor = draws_floor(row.quantity, reference, rates.z_holm(tests))
