@@ -200,11 +200,11 @@ def share_detectable(low: float, high: float, draws: int, tail: float, power: fl
         0.000923
 
     """
-    too_many = _first(lambda c: betainc(c, draws - c + 1, high) <= tail, 1, draws)
+    too_many = _first(lambda c: bool(betainc(c, draws - c + 1, high) <= tail), 1, draws)
     above = float(betaincinv(too_many, draws - too_many + 1, power)) - high
     if (1 - low) ** draws > tail:
         return max(above, low)
-    allowed = _first(lambda c: bdtr(c, draws, low) > tail, 1, draws)
+    allowed = _first(lambda c: bool(bdtr(c, draws, low) > tail), 1, draws)
     below = low - float(betaincinv(allowed, draws - allowed + 1, 1 - power))
     return max(above, below)
 
