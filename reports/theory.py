@@ -24,9 +24,7 @@ def predicted(cases: CaseOptions | Sweep) -> Result:
         0.09375
 
     """
-    rows = [
-        Row(case, quantity, predict(case, quantity)) for case, quantity in asked_rows(cases)
-    ]
+    rows = [Row(case, quantity, predict(case, quantity)) for case, quantity in asked_rows(cases)]
     return Result(make_record("predict", resolved(cases), rows, None))
 
 

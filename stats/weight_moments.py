@@ -187,7 +187,7 @@ def _absolute(case: Case, layer: Layer, diagonal: bool, r: int) -> float:
     # E chi_D^r / D^(r/2)
     chi: float = math.pow(2.0 / total, r / 2) * gamma_ratio(total / 2, r / 2)
     if diagonal:
-        norms = norm_moment(case.tokens, total, r) / total**r
+        norms = norm_moment(case.tokens, total, r) / math.pow(total, r)
     else:
         norms = chi**2 if case.tokens == "normal" else 1.0
     shorter = 1.0 / chi**2 if layer.law == "orthogonal" else 1.0
