@@ -396,7 +396,12 @@ LONG = ["--dk", "1024", "--samples", "1e8", "--output", "table.md"]
     [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_a_long_run_says_so_first_and_ends_without_a_file(sent, code):
-    with subprocess.Popen([*COMMAND, *LONG], stderr=subprocess.PIPE, text=True) as run:
+    def as_from_a_terminal() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background inherits SIG_IGN
+
+    with subprocess.Popen(
+        [*COMMAND, *LONG], stderr=subprocess.PIPE, text=True, preexec_fn=as_from_a_terminal
+    ) as run:
         assert run.stderr is not None
         first = run.stderr.readline()
         run.send_signal(sent)
