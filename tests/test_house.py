@@ -16,7 +16,7 @@ PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
 LONGER_FILES = {
     "stats/request.py": 380,  # every option with its documentation
-    "__main__.py": 360,  # every command, and every way out
+    "__main__.py": 365,  # every command, and every way out
 }
 
 
