@@ -162,6 +162,12 @@ def test_floors_only_hand_names_on():
         assert len((ROOT / floor / "__init__.py").read_text().splitlines()) <= 20
 
 
+def lines_of_code(node: ast.FunctionDef) -> int:
+    """Lines of a function without its docstring, which may say as much as it needs."""
+    said = ast.get_docstring(node, clean=False)
+    return (node.end_lineno or 0) - node.lineno + 1 - (said.count("\n") + 1 if said else 0)
+
+
 def test_files_and_functions_stay_short():
     lengths = {p.relative_to(ROOT).as_posix(): p.read_text().count("\n") for p in SOURCES}
     assert {p: n for p, n in lengths.items() if n > LONGER_FILES.get(p, LONGEST_FILE)} == {}
@@ -169,8 +175,7 @@ def test_files_and_functions_stay_short():
         f"{path.name}:{node.name}": length
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef)
-        and (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+        if isinstance(node, ast.FunctionDef) and (length := lines_of_code(node)) > LONGEST_FUNCTION
     }
     assert functions == {}
 
