@@ -38,7 +38,7 @@ def layouts(record: Record) -> list[Layout]:
     if any(row["quantity"] != "variance" for row in record["rows"]):
         return general
     unnamed = [column for column in case if column.header != "quantity"]
-    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", gap), *_JUDGED]), *general]
+    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", _std_error), *_JUDGED]), *general]
 
 
 def page_columns(record: Record, rows: Sequence[Record]) -> list[Column]:
@@ -114,6 +114,15 @@ def short_value(value: object) -> str:
 def _root(row: Record, name: str) -> float | None:
     value = row[name]
     return None if value is None else math.sqrt(max(value, 0.0))
+
+
+def _std_error(row: Record) -> str:
+    """Error of the standard deviation in per cent: the gap itself where that is small."""
+    theory, std = _root(row, "theory"), _root(row, "estimate")
+    if not theory or std is None:
+        return ""
+    error = row["mcse"] / (2 * std * theory) if std and row["mcse"] else None
+    return percent(std / theory - 1, error)
 
 
 def _std_with_error(row: Record) -> str:

@@ -35,7 +35,10 @@ def write_bytes(path: str, data: bytes) -> None:
     """Write bytes as `write_text` writes text."""
     check_writable(path)
     target = Path(path).resolve()  # a link stays, what it points to is replaced
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"output could not be written to {path}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)

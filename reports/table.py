@@ -122,7 +122,8 @@ def _meaning(row: Record) -> str:
     absolute = name in ("skewness", "kurtosis", "saturated", "overflow", "broken_rows", "law")
     absolute |= name in GROUPS["tails"]
     of_std = dict.fromkeys(("mean", *GROUPS["extremes"]), "% of the std")
-    unit = (of_std | {"entropy": "% of ln n"}).get(name, "1/100" if absolute else "% of theory")
+    units = of_std | {"entropy": "% of ln n", "variance": "% of twice theory"}
+    unit = units.get(name, "1/100" if absolute else "% of theory")
     gap = "" if row["gap"] is None else f"; gap in {unit}"
     return f"{name}: {QUANTITIES[name].symbol}, {QUANTITIES[name].meaning}{gap}"
 
@@ -138,13 +139,14 @@ def tabulated(
     def escape(cell: str) -> str:
         return re.sub(markup, r"\\\g<0>", cell) if markup else cell
 
-    return tabulate(
+    table: str = tabulate(
         [[escape(cell) for cell in row] for row in cells],
         headers=[escape(header) for header in headers],
         tablefmt=TABULATE_FORMATS[form],
         disable_numparse=True,
         colalign=["left" if text else "right" for text in texts],
     )
+    return table
 
 
 def frame(record: Record) -> Any:

@@ -27,13 +27,22 @@ def use_platform(platform: str) -> list[Any]:
     _keep_compilations(jax)
     try:
         devices = jax.local_devices(backend=None if platform == "auto" else platform)
-    except RuntimeError:
-        there = sorted({device.platform for device in jax.local_devices()})
+    except (
+        RuntimeError,
+        AssertionError,
+    ):  # the latter where JAX_PLATFORMS names none that is there
         raise InputError(
-            f"platform {platform} is not on this machine, which has {', '.join(there)}; "
+            f"platform {platform} is not on this machine, which has {_platforms_there(jax)}; "
             "use --platform auto, or install JAX for it"
         ) from None
     return list(devices)
+
+
+def _platforms_there(jax: Any) -> str:
+    try:
+        return ", ".join(sorted({device.platform for device in jax.local_devices()}))
+    except (RuntimeError, AssertionError):
+        return f"none of JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
 
 
 def _keep_compilations(jax: Any) -> None:

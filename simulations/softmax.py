@@ -50,6 +50,7 @@ class Row:
         # The gap's rounding error (Knuth's two-sum), else 2e-6 of the weight at a gap of 50.
         back = gaps - largest
         error = (largest - (gaps - back)) - (x + back)
+        error = jnp.clip(error, -0.5, 0.5)  # larger only where the weight is 0
         # A division last: XLA then keeps the weights instead of remaking them for every sum.
         self.gaps, self.weights = gaps, jnp.exp(-gaps) / (1 + error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import fields
 
@@ -63,10 +64,31 @@ def checked_case(case: Case) -> Case:
             "drop --correlation or ask for logit moments"
         )
     _check_precision(case)
+    _check_digits(case)
     if case.transform:
         check_transform(case)
     scale_factor(case)  # refuses what the scale needs and the case has not
     return case
+
+
+def _check_digits(case: Case) -> None:
+    """Refuse means beside which the type leaves too few digits for the spread.
+
+    Rounding to the type's spacing `eps |m|` adds a variance `(eps |m|)^2 / 12`, which may be at
+    most 1e-4 of the spread's own: for the elements, and for the logit about its mean.
+    """
+    if case.rounds or case.d_k is None:
+        return
+    most = math.sqrt(12e-4) * (2.0**52 if case.dtype == "float64" else 2.0**23)
+    q, k = (case.mean_q / case.sigma_q), (case.mean_k / case.sigma_k)
+    logit = math.sqrt(case.d_k) * q * k / math.sqrt(1 + q * q + k * k)
+    for name, ratio in (("mean_q", q), ("mean_k", k), ("mean of q.k", logit)):
+        if abs(ratio) > most:
+            way = "take a smaller mean" + ("" if case.dtype == "float64" else " or --dtype float64")
+            raise InputError(
+                f"{name} must be at most {most:.2g} standard deviations in {case.dtype}, which has "
+                f"no digits left for the spread beyond, got {abs(ratio):.2g}; {way}"
+            )
 
 
 def _check_precision(case: Case) -> None:

@@ -54,14 +54,22 @@ class BinCounts:
         before = float(cumulative[bin_ - 1]) if bin_ else 0.0
         edges = (np.array([bin_, bin_ + 1], np.uint32) << DROPPED_BITS).view(np.float32)
         low, high = (float(edge) for edge in edges)
+        if bin_ == 0:
+            return 0.0  # the bin of 0 holds what no float32 is small enough for
         return low + (high - low) * (rank - before) / max(float(self.bins[bin_]), 1.0)
 
     def median(self) -> tuple[float, float]:
         """The median and its replicate sd, from the ranks one binomial error to either side.
 
-        The number of values below the median is binomial with standard error sqrt(N) / 2.
+        The number of values below the median is binomial with standard error sqrt(N) / 2; where in
+        its bin the median lies is known only as a uniform on it would be.
         """
-        n = self.count
+        n, middle = self.count, self.quantile(0.5)
         step = min(0.5 / math.sqrt(n), 0.5)
-        high, low = self.quantile(0.5 + step), self.quantile(0.5 - step)
-        return self.quantile(0.5), math.sqrt(n) * (high - low) / 2
+        half = (self.quantile(0.5 + step) - self.quantile(0.5 - step)) / 2
+        return middle, math.sqrt(n) * math.hypot(half, _bin_width(middle) / math.sqrt(12))
+
+
+def _bin_width(value: float) -> float:
+    """Width of the bin of a value: 2^-7 of the power of two below it."""
+    return math.ldexp(1.0, math.frexp(value)[1] - 8) if value else 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .cases import Case, Kind
 from .dot_product import absolute_moment, gamma_ratio, mean_absolute_dot_product, mean_chi
-from .elements import OWN
+from .elements import OWN, parse_elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,18 @@ def _absolute_unit(case: Case, d_k: int) -> AbsoluteLogit:
         return AbsoluteLogit(first, None, "closed form", formula)
     if laws == ("rademacher", "rademacher"):
         return _four_points(case, d_k)
-    from .logit_integrals import absolute_mean
+    from .logit_integrals import NoDecayError, absolute_mean
 
     formula = "(2/pi) int (1 - Re phi(t)^d) / t^2 dt"
     if any(OWN in law for law in laws):
         return AbsoluteLogit(math.nan, None, "none", "no characteristic function was registered")
-    if 1 < d_k < 64 and all(law.startswith("lognormal") for law in laws):
+    widths = [parse_elements(law)[1] or 0.0 for law in laws if law.startswith("lognormal")]
+    if max(widths, default=0.0) > 1 or (1 < d_k < 64 and len(widths) == 2):
         return AbsoluteLogit(math.nan, None, "none", formula)  # a matter of minutes
-    return AbsoluteLogit(absolute_mean(case), None, "quadrature", formula)
+    try:
+        return AbsoluteLogit(absolute_mean(case), None, "quadrature", formula)
+    except NoDecayError as error:
+        return AbsoluteLogit(math.nan, None, "none", str(error))
 
 
 def _four_points(case: Case, d_k: int) -> AbsoluteLogit:

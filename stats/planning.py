@@ -229,7 +229,11 @@ def _row_draws(quantity: str, reference: Reference, rates: Rates, tests: int) ->
         least = pivots.bounds(reference)[1]
         return LEAST_ROWS if least <= 0 else math.ceil(math.log(tail) / math.log1p(-least))
     if not reference.replicate_sd:  # unknown, or a constant that one look decides
-        return UNKNOWN_SPREAD_DRAWS if reference.replicate_sd is None else LEAST_ROWS
+        if reference.replicate_sd is None:
+            return UNKNOWN_SPREAD_DRAWS
+        once = detectable_by(quantity, reference, 1, rates, tests, 0.0)  # falls like 1 / N
+        by_power = once / rates.tolerance_of(quantity) if once > NUMERIC_FLOOR else 0.0
+        return max(LEAST_ROWS, math.ceil(by_power))
     needed = draws_needed(
         reference.replicate_sd,
         reference.unit,

@@ -70,7 +70,7 @@ class Quantity:
 
 
 def _mean(m: Moments) -> Estimate:
-    return Estimate(m.count, m.mean, math.sqrt(m.central(2)))
+    return Estimate(m.count, m.mean, math.sqrt(max(m.central(2), 0.0)))
 
 
 def _median(counts: BinCounts) -> Estimate:
