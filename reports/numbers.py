@@ -85,8 +85,10 @@ def percent(gap: float | None, error: float | None = None) -> str:
     """
     if gap is None:
         return ""
-    decimals = max(0, min(2, -last_place(100 * error))) if error else 2
-    shown = 100 * gap
+    shown, room = 100 * gap, 100 * (error or 0.0)
+    decimals = 2
+    if room:
+        decimals = max(0, min(2, -last_place(room))) if math.isfinite(room) else 0
     return _unsigned_zero(f"{shown:+.{decimals}f}" if abs(gap) < 10 else f"{shown:+.3g}")
 
 
