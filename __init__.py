@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .reports.result import Result as Result
-    from .simulations.black_box import ProbeError as ProbeError
+    from .simulations.audit.black_box import ProbeError as ProbeError
+    from .simulations.audit.probe import Probe as Probe
+    from .simulations.audit.probe import assert_logit_scale as assert_logit_scale
+    from .simulations.audit.probe import probe_factor as probe_factor
     from .simulations.own_laws import register_elements as register_elements
-    from .simulations.probe import Probe as Probe
-    from .simulations.probe import assert_logit_scale as assert_logit_scale
-    from .simulations.probe import probe_factor as probe_factor
     from .stats.assertions import assert_logit_variance as assert_logit_variance
     from .stats.assertions import assert_matches as assert_matches
     from .stats.assertions import assert_unit_logits as assert_unit_logits
@@ -47,13 +47,13 @@ _HOMES = {
     "InconclusiveError": "stats.failures",
     "InputError": "stats.checks",
     "Moments": "stats.moments",
-    "Probe": "simulations.probe",
-    "ProbeError": "simulations.black_box",
+    "Probe": "simulations.audit.probe",
+    "ProbeError": "simulations.audit.black_box",
     "Rates": "stats.planning",
     "Reference": "stats.cases",
     "Result": "reports.result",
     "Row": "stats.decision",
-    "assert_logit_scale": "simulations.probe",
+    "assert_logit_scale": "simulations.audit.probe",
     "assert_logit_variance": "stats.assertions",
     "assert_matches": "stats.assertions",
     "assert_unit_logits": "stats.assertions",
@@ -62,9 +62,9 @@ _HOMES = {
     "draws_needed": "stats.planning",
     "predict": "stats.predict",
     "register_elements": "simulations.own_laws",
-    "probe_factor": "simulations.probe",
+    "probe_factor": "simulations.audit.probe",
 }
-__all__ = ["__version__", "check_claims", "verify", *_HOMES]
+__all__ = ["__version__", "audit", "check_claims", "verify", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -186,3 +186,39 @@ def check_claims(
         provenance = machine.provenance(devices)
     judged = judge_claims(file.claims, measured)
     return Result(claims_record(judged, file, options, provenance | watch.read()))
+
+
+def audit(target: Any, **options: Any) -> Result:
+    """Does an attention apply the scale that is expected of it? What `verify-variance audit` does.
+
+    Args:
+        target: a function of (q, k, v), a module, or the text that the command takes:
+            `pkg.mod:attr`, `hf:NAME`, or the path of a checkpoint.
+        options: fields of `stats.audit.options.AuditOptions`, such as `expected`, `dk`, `layout`,
+            `dtype`, `n_heads`.
+
+    Returns:
+        A Result: `verdict` (`match`, `mismatch`, or `undecided` where it cannot tell), `exit_code`,
+        `table()`, `record`, whose rows have `check`, `where`, `cause` and `said` besides.
+
+    Raises:
+        InputError: for a target that cannot be found or imported, in one line.
+
+    Examples:
+        >>> import numpy as np
+        >>> import verify_variance as vv
+        >>> def attention(q, k, v):
+        ...     p = np.exp(q @ k.swapaxes(-1, -2) / q.shape[-1])
+        ...     return p / p.sum(-1, keepdims=True) @ v
+        >>> vv.audit(attention).verdict, vv.audit(attention, expected="dk").verdict
+        ('mismatch', 'match')
+
+    """
+    from .reports.audit import audit_record
+    from .reports.result import Result
+    from .simulations import devices as machine  # loads no JAX yet
+    from .simulations.audit.target import audit_target
+    from .stats.audit.options import audit_options
+
+    asked, watch = audit_options(options), machine.Stopwatch()
+    return Result(audit_record(audit_target(target, asked), asked, watch.read()))

@@ -32,6 +32,7 @@ from .reports.claim_options import ClaimOptions
 from .reports.output import CiOptions, OutputOptions, ReportOptions
 from .reports.settings import DEBUG, sources
 from .reports.sweeps import SweepOptions
+from .stats.audit.options import AuditOptions
 from .stats.checks import InputError
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
 
@@ -50,8 +51,9 @@ Ci = Annotated[CiOptions, Flat]
 Report = Annotated[ReportOptions, Flat]
 Claims = Annotated[ClaimOptions, Flat]
 Sweep = Annotated[SweepOptions, Flat]
+Audit = Annotated[AuditOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
-CLAIMS = ClaimOptions()
+CLAIMS, AUDIT = ClaimOptions(), AuditOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 CI, REPORT, SWEEP = CiOptions(), ReportOptions(), SweepOptions()
 INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
@@ -185,6 +187,24 @@ def claims(
     seed = options.chosen_seed()
     result = check_claims(name, only=options.only, seed=seed, platform=devices.platform)
     return _show(result, output)
+
+
+@app.command
+def audit(target: str, /, *, options: Audit = AUDIT, output: Output = OUTPUT, ci: Ci = CI) -> int:
+    """Does this code or checkpoint apply the right scale? Exit 1 for a defect, 3 cannot tell.
+
+    Parameters
+    ----------
+    target
+        A function or module as pkg.mod:attr (the current folder is importable), a model of
+        transformers as hf:NAME, or a checkpoint (.safetensors, its index, or a folder).
+
+    """
+    from . import audit as audited
+
+    output.check()
+    ci.check()
+    return _show(audited(target, **vars(options)), output, ci)
 
 
 @app.command

@@ -51,7 +51,7 @@ def junit(record: Record, undecided: str = "fail") -> str:
         root, "testsuite", {"name": _xml(f"verify-variance {record['command']}"), **counted}
     )
     for row, outcome, name in zip(rows, outcomes, _names(record), strict=True):
-        home = f"verify_variance.{record['command']}.{row['quantity']}"
+        home = f"verify_variance.{record['command']}.{row.get('check') or row['quantity']}"
         case = SubElement(suite, "testcase", {"classname": _xml(home), "name": name, "time": "0"})
         if outcome is not None:
             verdict = str(row["verdict"])
@@ -70,6 +70,8 @@ def _outcome(row: Record, undecided: str) -> str | None:
 
 def _names(record: Record) -> list[str]:
     """A name for each row, unlike the others'."""
+    if record["command"] == "audit":
+        return [_xml(f"{row['check']} {row['where']}".strip()) for row in record["rows"]]
     columns = layouts(record)[-1][0]
     names: list[str] = []
     for row in record["rows"]:
@@ -98,7 +100,8 @@ def described(row: Record) -> str:
         said.append(f"gap {percent(row['gap'])} %{allowed}")
     said += [] if row["z"] is None else [f"z {deviate(row['z'])}"]
     verdict = row["verdict"] or "not measured"
-    return f"{', '.join(said)}: {verdict}{'; ' + row['note'] if row['note'] else ''}"
+    notes = "".join(f"; {note}" for note in (row.get("said"), row["note"]) if note)
+    return f"{', '.join(said)}: {verdict}{notes}"
 
 
 def _xml(text: str) -> str:
@@ -144,15 +147,18 @@ def workflow_commands(record: Record, undecided: str = "fail") -> list[str]:
         rows = [row for row in record["rows"] if row["verdict"] == verdict]
         room = MOST_ANNOTATIONS - sum(line.startswith(f"::{level} ") for line in lines)
         shown = rows if len(rows) <= room else rows[: max(room - 1, 0)]
-        said = [(f"{row['quantity']} {_case(row)}", described(row)) for row in shown]
+        said = [(_title(row), described(row)) for row in shown]
         if len(rows) > len(shown) and room > 0:
             said.append((verdict, f"{len(rows) - len(shown)} more rows: {verdict}"))
         lines += [f"::{level} title={_property(title)}::{_data(text)}" for title, text in said]
     return lines
 
 
-def _case(row: Record) -> str:
-    return f"d_k={row['d_k']} scale={row['scale']}" if row["d_k"] is not None else ""
+def _title(row: Record) -> str:
+    if "check" in row:
+        return f"{row['check']} {row['where']}"
+    case = f"d_k={row['d_k']} scale={row['scale']}" if row["d_k"] is not None else ""
+    return f"{row['quantity']} {case}"
 
 
 def _data(text: str) -> str:

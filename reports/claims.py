@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..stats.claim_wording import said, shown
 from ..stats.claims import FALSE_ALARM, ClaimFile
 from .claim_options import ClaimOptions
 from .files import read_text
-from .record import Record, make_record
+from .record import ROW_KEYS, Record, make_record, plain_data
 
 SHIPPED = ("documents", "example")
 _FOLDER = Path(__file__).resolve().parent.parent / "stats"
@@ -104,7 +103,7 @@ def _row(judged: Judged) -> Record:
         }
     if len(outcomes) == 1:
         row |= {"draws": tests[0].draws} | _numbers(outcomes[0])
-    return {name: _plain(value) for name, value in row.items()}
+    return {name: plain_data(value) for name, value in row.items()}
 
 
 def _numbers(outcome: Outcome) -> Record:
@@ -132,16 +131,7 @@ def _ends(low: Any, high: Any) -> Any:
     return values if low.ndim or float(low) == float(high) else [values, high.tolist()]
 
 
-def _plain(value: Any) -> Any:
-    """Plain Python data: JSON has no infinity, so what is not finite is absent."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 _ROW_KEYS = (
     "id", "source", "claim", "claimed", "computed", "why", "expect", "as_expected", "last_digits",
-    "quantity", "d_k", "n_keys", "elements", "weights", "ensemble", "scale", "transform", "dtype",
-    "parameters", "draws", "theory", "theory_kind", "formula", "estimate", "mcse", "gap", "z",
-    "p_value", "p_adjusted", "ci_low", "ci_high", "tolerance", "detectable", "verdict", "note",
+    *ROW_KEYS,
 )  # fmt: skip

@@ -24,6 +24,11 @@ from ..stats.sweeps import Asked, Sweep
 
 Record = dict[str, Any]
 SCHEMA_VERSION = 1
+ROW_KEYS = (
+    "quantity", "d_k", "n_keys", "elements", "weights", "ensemble", "scale", "transform", "dtype",
+    "parameters", "draws", "theory", "theory_kind", "formula", "estimate", "mcse", "gap", "z",
+    "p_value", "p_adjusted", "ci_low", "ci_high", "tolerance", "detectable", "verdict", "note",
+)  # fmt: skip
 PROVENANCE = (
     "seed",
     "prng",
@@ -66,7 +71,7 @@ def make_record(
             "tests": distinct_tests(rows) if rates else None,
         },
         "provenance": dict.fromkeys(PROVENANCE) | here | dict(provenance or {}),
-        "rows": [_row(row, predicted) for row in rows],
+        "rows": [row_record(row, predicted=predicted) for row in rows],
     }
 
 
@@ -134,7 +139,8 @@ def rates_of(record: Record) -> Rates:
     )
 
 
-def _row(row: Row, predicted: bool) -> Record:
+def row_record(row: Row, *, predicted: bool = False) -> Record:
+    """A row as plain data, every one of `ROW_KEYS` there."""
     case, reference, estimate = row.case, row.reference, row.estimate
     theory = reference.value
     about = reference.approximation
@@ -176,7 +182,7 @@ def _row(row: Row, predicted: bool) -> Record:
     }
     if predicted:
         shown["replicate_sd"] = reference.replicate_sd
-    return {name: _plain(value) for name, value in shown.items()}
+    return {name: plain_data(value) for name, value in shown.items()}
 
 
 def _has_vectors(case: Case) -> bool:
@@ -191,10 +197,10 @@ def _ensemble(case: Case) -> str:
     return "fresh logits" if case.d_k is None else "fresh q, k"
 
 
-def _plain(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """Plain Python data: JSON has no infinity, so what is not finite is absent."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain_data(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

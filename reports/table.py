@@ -37,6 +37,10 @@ def render(record: Record, form: str) -> str:
         from .claim_table import claim_table
 
         return claim_table(record, form)
+    if record["command"] == "audit":
+        from .audit_table import audit_table
+
+        return audit_table(record, form)
     if form == "plain":
         return _plain(record)
     case, results = layouts(record)[0]

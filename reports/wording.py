@@ -38,6 +38,10 @@ def summary(record: Record) -> str:
         from .claim_table import claim_summary
 
         return claim_summary(record)
+    if record["command"] == "audit":
+        from .audit_table import audit_summary
+
+        return audit_summary(record)
     compared = [row for row in record["rows"] if row["verdict"] != "measured"]
     lines = [_counted(verdict_counts(record["rows"]))]
     if compared:
@@ -140,6 +144,10 @@ def advice(record: Record) -> list[str]:
     rows = record["rows"]
     if record["command"] == "claims":
         return []  # each row says why
+    if record["command"] == "audit":
+        from .audit_table import audit_advice
+
+        return audit_advice(record)
     return [
         *(
             _mismatch(row)

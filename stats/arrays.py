@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from .checks import InputError
 
+# orders of the axes of q, k and v: b batch, h heads, l length, d the head dimension
+LAYOUTS = ("bhld", "blhd", "bld", "ld")
 # unit roundoff u: a rounded number is off by a relative u at most
 ROUNDING = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

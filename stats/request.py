@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import checks
 from .case_rules import checked_case, default_scales, left_out
@@ -17,6 +17,9 @@ from .planning import MAX_ELEMENTS, Rates
 from .quantities import QUANTITIES, expand_quantities
 from .transform_stacks import canonical_transform, with_length
 from .weights import canonical_weights
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 DEFAULT_N_KEYS = "10"
 MOST_SAMPLES = 10**18  # far above what any machine draws in the longest run
@@ -188,7 +191,7 @@ class DeviceOptions:
     platform: str = "auto"
 
 
-Options = TypeVar("Options", CaseOptions, DecisionOptions)
+Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def options_from(given: dict[str, object]) -> tuple[CaseOptions, DecisionOptions]:
@@ -211,7 +214,7 @@ def options_of(kind: type[Options], given: dict[str, object]) -> Options:
 
     """
     listed = {f.name for f in fields(kind) if str(f.type).startswith("tuple")}
-    return kind(**{k: _texts(v) if k in listed else v for k, v in given.items()})  # type: ignore[arg-type]
+    return kind(**{k: _texts(v) if k in listed else v for k, v in given.items()})
 
 
 def _texts(value: object) -> tuple[str, ...]:

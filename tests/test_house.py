@@ -15,8 +15,8 @@ SOURCES = sorted([*ROOT.glob("*.py"), *(p for f in FLOORS for p in (ROOT / f).rg
 PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
 LONGER_FILES = {
-    "stats/request.py": 380,  # every option with its documentation
-    "__main__.py": 365,  # every command, and every way out
+    "stats/request.py": 385,  # every option with its documentation
+    "__main__.py": 380,  # every command, and every way out
 }
 
 

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..stats.arrays import as_numpy, rounding_of
+from ...stats.arrays import LAYOUTS, as_numpy, rounding_of
 
 Array = NDArray[np.float64]
 Attention = Callable[[Any, Any, Any], Any]
 ToArray = Callable[[NDArray[np.float32]], Any]
 
-# b batch, h heads, l length (queries or keys), d the head dimension
-LAYOUTS = ("bhld", "blhd", "bld", "ld")
 _ECHO = 1e-3  # weights this near to 0 and 1 throughout are values that came back
 
 

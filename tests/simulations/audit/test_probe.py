@@ -8,8 +8,9 @@ import time
 import numpy as np
 import pytest
 import verify_variance as vv
-from verify_variance.simulations.black_box import LAYOUTS, ProbeError
-from verify_variance.simulations.probe import Probe, assert_logit_scale, probe_factor
+from verify_variance.simulations.audit.black_box import ProbeError
+from verify_variance.simulations.audit.probe import Probe, assert_logit_scale, probe_factor
+from verify_variance.stats.arrays import LAYOUTS
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.failures import InconclusiveError
 

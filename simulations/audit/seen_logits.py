@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..stats.failures import InconclusiveError
+from ...stats.failures import InconclusiveError
 from .black_box import Array, BlackBox
 
 LEAST_WEIGHT = 1e-6  # smaller weights have lost their digits

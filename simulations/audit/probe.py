@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..stats.arrays import ROUNDING
-from ..stats.cases import Case
-from ..stats.causes import factor_causes, written
-from ..stats.checks import InputError, choice, count, magnitude, positive
-from ..stats.conventions import scale_factor
-from ..stats.failures import lines, suspects
-from .black_box import LAYOUTS, Attention, ToArray, open_box
+from ...stats.arrays import LAYOUTS, ROUNDING
+from ...stats.cases import Case
+from ...stats.causes import factor_causes, written
+from ...stats.checks import InputError, choice, count, magnitude, positive
+from ...stats.conventions import scale_factor
+from ...stats.failures import lines, suspects
+from .black_box import Attention, ToArray, open_box
 from .seen_logits import seen_in_range, unlike
 
 RELATIVE_ERROR = 1e-5  # of a float32 factor: a regression on hundreds of logits that err by 1e-7

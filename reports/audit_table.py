@@ -1,0 +1,54 @@
+"""An audit as a table, the sentences of its findings, and what they come to."""
+
+from __future__ import annotations
+
+from .numbers import interval, with_error
+from .record import Record, verdict_counts
+
+_HEADERS = ("check", "where", "expected", "measured", "verdict")
+_TEXTS = (True, True, False, False, True)
+_RANK = {"mismatch": 0, "undecided": 1, "match": 2, "measured": 3}
+
+
+def audit_table(record: Record, form: str) -> str:
+    """The findings as a table; `plain` has a heading, and the sentences under the table."""
+    from .table import tabulated
+
+    cells = [_cells(row) for row in record["rows"]]
+    if form != "plain":
+        said = [[*line, row["said"] or ""] for line, row in zip(cells, record["rows"], strict=True)]
+        return tabulated(said, (*_HEADERS, "said"), form, [*_TEXTS, True])
+    table = tabulated(cells, _HEADERS, form, _TEXTS)
+    return "\n".join([*_heading(record), *(line.rstrip() for line in table.splitlines())])
+
+
+def _heading(record: Record) -> list[str]:
+    from .wording import wrapped
+
+    facts = [f"{name} {value}" for name, value in record["facts"].items()]
+    return wrapped("; ".join([f"{record['target']}: {record['kind']}", *facts])).splitlines()
+
+
+def _cells(row: Record) -> list[str]:
+    measured = with_error(row["estimate"], row["mcse"])
+    return [row["check"], row["where"], interval(row["theory"]), measured, row["verdict"]]
+
+
+def audit_advice(record: Record) -> list[str]:
+    """What the findings say, each sentence once, the defects first."""
+    rows = sorted(record["rows"], key=lambda row: _RANK[row["verdict"]])
+    return list(dict.fromkeys(row["said"] for row in rows if row["said"]))
+
+
+def audit_summary(record: Record) -> str:
+    """How many checks agree, in a sentence that begins with the verdict."""
+    counts = verdict_counts(record["rows"])
+    compared = len(record["rows"]) - counts["measured"]
+    checks = f"{compared} {'check' if compared == 1 else 'checks'}"
+    against = f" against {record['expected']}" if record["expected"] else ""
+    return {
+        "mismatch": f"Defect: {counts['mismatch']} of {checks}{against} failed.",
+        "undecided": f"Cannot tell: {counts['undecided']} of {checks}{against} undecided.",
+        "match": f"Sound: {checks}{against} passed.",
+        "measured": "Nothing was compared: the figures are measured.",
+    }[record["verdict"]]

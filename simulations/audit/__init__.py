@@ -1,0 +1,1 @@
+"""Audit an attention function that is called as a black box."""

@@ -1,0 +1,119 @@
+"""What a target names: a function, a module, a model of a library, or a checkpoint.
+
+A module is imported only because the user named it. Nothing of a checkpoint is executed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from ...stats.audit.findings import Audit
+from ...stats.audit.options import AuditOptions
+from ...stats.checks import InputError, near_names
+from .guard import guarded
+
+EXTRAS = ("torch", "flax", "keras", "equinox", "transformers")
+_MODULES = {
+    ("torch", "Module"),
+    ("flax", "Module"),
+    ("equinox", "Module"),
+    ("keras", "Layer"),
+}
+_CHECKPOINTS = (".safetensors", ".json", ".pt", ".pth", ".bin")
+
+
+def audit_target(target: Any, options: AuditOptions) -> Audit:
+    """Audit what `target` is or names.
+
+    Raises InputError where it names nothing that can be found, imported or audited.
+    """
+    if not isinstance(target, str):
+        return _audit_object(target, _name_of(target), options)
+    if target.startswith("hf:"):
+        raise InputError(f"target {target} cannot be audited yet; give pkg.mod:attr")
+    if target.endswith(_CHECKPOINTS) or Path(target).is_dir():
+        raise InputError(f"target {target} cannot be audited yet; give pkg.mod:attr")
+    return _audit_object(imported(target), target, options)
+
+
+def _audit_object(found: Any, name: str, options: AuditOptions) -> Audit:
+    if is_module(found):
+        raise InputError(f"target {name} is a module, which cannot be audited yet; give a function")
+    if not callable(found):
+        raise InputError(
+            f"target {name} must be a function of (q, k, v) or a module, got {type(found).__name__}"
+        )
+    from .function import audit_function
+
+    return audit_function(found, name, options)
+
+
+def is_module(found: Any) -> bool:
+    """Whether an object is a module of torch, flax, keras or equinox, or a class of them."""
+    classes = (found if isinstance(found, type) else type(found)).__mro__
+    return any((c.__module__.partition(".")[0], c.__name__) in _MODULES for c in classes)
+
+
+def imported(target: str) -> Any:
+    """The object that `pkg.mod:attr` names, the current folder being importable.
+
+    Raises InputError, with the near names, where there is none or its import fails.
+    """
+    module, colon, attribute = target.partition(":")
+    if not colon or not module or not attribute:
+        raise InputError(
+            f"target must be pkg.mod:attr, hf:NAME or the path of a checkpoint, got {target!r}"
+        )
+    found: Any = _module(module)
+    for name in attribute.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            public = [known for known in dir(found) if not known.startswith("_")]
+            near = near_names(name, public)
+            near = near if len(near) < 200 else near.partition("known:")[0].strip()
+            raise InputError(
+                f"target {target}: {module} has no {name!r}; {near or 'check its name'}"
+            ) from None
+    return found
+
+
+def _module(name: str) -> Any:
+    folder = os.getcwd()
+    if folder not in sys.path and "" not in sys.path:
+        sys.path.insert(0, folder)
+    if name.partition(".")[0] == "keras":
+        os.environ.setdefault("KERAS_BACKEND", "jax")  # the one backend that is always there
+    try:
+        with guarded():
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if not (name == missing or name.startswith(f"{missing}.")):
+            raise InputError(f"import of {name} failed: no module {missing!r}") from None
+        raise InputError(f"no module {missing!r}; {_near_modules(missing)}") from None
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())[:200]
+        raise InputError(f"import of {name} failed: {type(error).__name__}: {said}") from None
+
+
+def _near_modules(missing: str) -> str:
+    """The way to a module that is not there: the extra that has it, or the near names."""
+    if missing in EXTRAS:
+        return f"pip install 'verify-variance[{'hf' if missing == 'transformers' else missing}]'"
+    parent, _, name = missing.rpartition(".")
+    paths = getattr(sys.modules.get(parent), "__path__", None) if parent else [os.getcwd()]
+    names = sorted(found.name for found in pkgutil.iter_modules(paths))
+    near = near_names(name, names).partition("known:")[0].strip()
+    return near or f"looked in {'the current folder and ' if not parent else ''}sys.path"
+
+
+def _name_of(target: Any) -> str:
+    inner = getattr(target, "func", target)  # of a partial
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return f"{getattr(inner, '__module__', '?')}:{name}"

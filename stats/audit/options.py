@@ -1,0 +1,91 @@
+"""What the command `audit` takes besides its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from ..arrays import LAYOUTS, ROUNDING
+from ..cases import Case
+from ..checks import MAX_D_K, InputError, choice, count, integer_range, no_duplicates
+from ..conventions import parse_scale, scale_factor
+from ..request import options_of
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """What is expected of a target, and how it is called.
+
+    Parameters
+    ----------
+    expected
+        Convention of the scale, as --scale writes it: none, sqrt-dk, dk, constant:C, power:P, ...
+        (sqrt-dk where neither this nor the target says otherwise).
+    dk
+        Head dimensions at which a function is probed.
+    layout
+        Order of a function's axes: bhld, blhd, bld or ld (batch, heads, length, d_k); auto tries
+        them.
+    dtype
+        Precisions at which a function is probed; the first is that of every other check.
+    n_heads
+        Heads of what is audited.
+    seed
+        Seed of what is drawn: an integer.
+
+    """
+
+    expected: str | None = None
+    dk: tuple[str, ...] = ("16", "40", "48", "64", "72", "80", "96", "128")
+    layout: str = "auto"
+    dtype: tuple[str, ...] = ("float32", "bfloat16", "float16")
+    n_heads: int = 4
+    seed: str = "0"
+
+    @property
+    def convention(self) -> str:
+        """The convention expected of a target that declares none."""
+        return self.expected or "sqrt-dk"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The head dimensions as numbers."""
+        return integer_range("d_k", self.dk, most=MAX_D_K)
+
+    @property
+    def chosen_seed(self) -> int:
+        """The seed as a number."""
+        return count("seed", self.seed, least=0)
+
+    def factor(self, d_k: int) -> float:
+        """The factor of q.k that the convention gives at this head dimension."""
+        return scale_factor(Case(d_k, scale=self.convention))
+
+    def check(self) -> None:
+        """Refuse what no audit can use, before anything is imported for it."""
+        parse_scale(self.convention)
+        for size in self.sizes:
+            self.factor(size)
+        choice("layout", self.layout, ("auto", *LAYOUTS))
+        if not self.dtype:
+            raise InputError("dtype needs at least one value, got none; for example float32")
+        for dtype in self.dtype:
+            choice("dtype", dtype, ROUNDING)
+        no_duplicates("dtype", self.dtype)
+        count("n_heads", self.n_heads, most=1024)
+        _ = self.chosen_seed
+
+
+def audit_options(given: Mapping[str, object]) -> AuditOptions:
+    """Options from keyword arguments, checked; InputError for a name that there is not.
+
+    Examples:
+        >>> audit_options({"dk": [16, 64], "expected": "dk"}).sizes
+        (16, 64)
+
+    """
+    for name in given:
+        choice("option", name, [field.name for field in fields(AuditOptions)])
+    options = options_of(AuditOptions, dict(given))
+    options.check()
+    return options
