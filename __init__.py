@@ -170,8 +170,8 @@ def check_claims(
     from .reports.claims import claims_record, read_claims
     from .reports.result import Result
     from .simulations import devices as machine  # loads no JAX yet
-    from .stats.claim_settings import requests_of
-    from .stats.claim_verdicts import judge_claims
+    from .stats.claims.settings import requests_of
+    from .stats.claims.verdicts import judge_claims
 
     options = ClaimOptions(only=tuple(only), seed=str(seed))
     options.verdicts()

@@ -7,9 +7,9 @@ import textwrap
 from ..stats.elements import ELEMENTS
 from ..stats.quantities import QUANTITIES
 from ..stats.scales import SCALES
-from ..stats.tokens import TOKENS
-from ..stats.transforms import TRANSFORMS
-from ..stats.weights import TIED, WEIGHTS
+from ..stats.transforms.catalogue import TRANSFORMS
+from ..stats.weights.schemes import TIED, WEIGHTS
+from ..stats.weights.tokens import TOKENS
 from .table import WIDTH, tabulated
 
 _HEADERS = ("kind", "name", "formula", "needs", "source")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..stats.checks import choice, count
-from ..stats.claims import VERDICTS
+from ..stats.claims.claim import VERDICTS
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from ..stats.checks import InputError, near_names
-from ..stats.claim_files import parse_claims
-from ..stats.claim_outcomes import Outcome
-from ..stats.claim_verdicts import Judged
-from ..stats.claim_wording import said, shown
-from ..stats.claims import FALSE_ALARM, ClaimFile
+from ..stats.claims.claim import FALSE_ALARM, ClaimFile
+from ..stats.claims.files import parse_claims
+from ..stats.claims.outcomes import Outcome
+from ..stats.claims.verdicts import Judged
+from ..stats.claims.wording import said, shown
 from .claim_options import ClaimOptions
 from .files import read_text
 from .record import ROW_KEYS, Record, make_record, plain_data
 
 SHIPPED = ("documents", "example")
-_FOLDER = Path(__file__).resolve().parent.parent / "stats"
+_FOLDER = Path(__file__).resolve().parent.parent / "stats" / "claims"
 
 
 def read_claims(name: str) -> ClaimFile:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..stats.cases import Case
 from ..stats.cells import plan_cells
-from ..stats.claim_names import MEASURED
-from ..stats.claim_settings import Request
-from ..stats.claim_values import Measured
+from ..stats.claims.names import MEASURED
+from ..stats.claims.settings import Request
+from ..stats.claims.values import Measured
 from ..stats.decision import DEFAULT_RATES, Row
 from ..stats.planning import elements_per_draw
 from ..stats.predict import predict

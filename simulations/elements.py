@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jax import Array, lax
 
-from ..stats.element_moments import truncated_normal_raw
 from ..stats.elements import parse_elements
+from ..stats.laws.element_moments import truncated_normal_raw
 from .random import (
     Bits,
     box_muller,

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from ..stats.cases import Case
 from ..stats.checks import InputError
-from ..stats.claim_settings import Request
-from ..stats.claim_values import Measured
+from ..stats.claims.settings import Request
+from ..stats.claims.values import Measured
 from ..stats.conventions import scale_factor
-from ..stats.layers import layer_of
-from ..stats.row_laws import row_law, row_reference
+from ..stats.rows.laws import row_law, row_reference
+from ..stats.weights.layers import layer_of
 from .keys import cell_key
 
 REPLICATES = 2048

@@ -13,11 +13,11 @@ from jax.sharding import Mesh
 
 from ..stats.cases import Case
 from ..stats.cells import Cell
-from ..stats.groups import LOGIT_MEANS
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
 from ..stats.quantities import Measurement
-from ..stats.transform_stacks import draw_shape
+from ..stats.transforms.groups import LOGIT_MEANS
+from ..stats.transforms.stacks import draw_shape
 from .guards import check_blocks
 from .jacobian import jacobian_statistics
 from .recipes import Key, block_key, cell_words, with_float64

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from ..stats.cases import Case
-from ..stats.logit_counts import LogitCounts
+from ..stats.laws.logit_counts import LogitCounts
 from .drawing import Drawn, drawn_logits, prepared
 from .keys import block_words
 from .logits import CALL_BLOCKS, FEWEST_LANES, pairs_in_block

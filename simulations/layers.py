@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..stats.cases import Case
-from ..stats.fixed_weights import Matrices
-from ..stats.layers import layer_of
+from ..stats.weights.fixed import Matrices
+from ..stats.weights.layers import layer_of
 from .elements import Sampler, sampler_of
 from .recipes import power_of_two_above
 

@@ -14,8 +14,8 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from ..stats.cases import Case
-from ..stats.fixed_weights import Matrices
-from ..stats.layers import layer_of
+from ..stats.weights.fixed import Matrices
+from ..stats.weights.layers import layer_of
 from .keys import block_words
 from .layers import WeightNumbers, WeightRecipe, weight_recipe
 from .recipes import Key, block_key, cell_words, with_float64

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..stats.checks import InputError, count
 from ..stats.elements import ELEMENTS
-from ..stats.own_laws import CHECKED_DRAWS, check_draws, own_law
+from ..stats.laws.own_laws import CHECKED_DRAWS, check_draws, own_law
 from .elements import SAMPLERS, Sampler
 from .random import Bits, random_words, to_bits, uniform
 

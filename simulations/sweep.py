@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..stats.cells import Cell
-from ..stats.groups import grouped
-from ..stats.logit_counts import LogitCounts, count_edges
+from ..stats.laws.logit_counts import LogitCounts, count_edges
 from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
 from ..stats.quantities import Measurement
+from ..stats.transforms.groups import grouped
 from . import groups, laws, logits, rows
 from .elements import sampler_of
 from .guards import check_blocks

@@ -1,7 +1,7 @@
 """What each transform does to arrays: q.k on its way, rows of scaled logits, their softmax.
 
 Key j of a row is the j-th nearest; the last axis is that of the keys. The order in which
-`variants` calls these is that of `stats.transforms.STEPS`.
+`variants` calls these is that of `stats.transforms.catalogue.STEPS`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from ..stats.unlike_keys import LOCAL
+from ..stats.rows.unlike_keys import LOCAL
 from .recipes import Key, Numbers, Recipe
 from .reduce import tree_sum
 from .vectors import draw_pair

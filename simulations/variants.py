@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 
 from ..stats.cases import Case
-from ..stats.plain_equivalents import logit_factor
-from ..stats.transform_stacks import Stack, draw_shape, lengths, stack_of
-from ..stats.transforms import TRANSFORMS
+from ..stats.transforms.catalogue import TRANSFORMS
+from ..stats.transforms.plain_equivalents import logit_factor
+from ..stats.transforms.stacks import Stack, draw_shape, lengths, stack_of
 from . import transforms as act
 from .random import box_muller, random_words, to_bits
 from .recipes import Key, Recipe, power_of_two_above, recipe_of

@@ -9,11 +9,11 @@ from dataclasses import fields
 from .cases import Case
 from .checks import InputError
 from .conventions import scale_factor
-from .layers import check_weights
 from .quantities import QUANTITIES
-from .transform_rules import check_transform
-from .transform_stacks import has_no_rows
-from .weights import default_scale
+from .transforms.rules import check_transform
+from .transforms.stacks import has_no_rows
+from .weights.layers import check_weights
+from .weights.schemes import default_scale
 
 
 def default_scales(quantity: str, case: Case) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from .sample_laws import SampleLaw
+    from .laws.samples import SampleLaw
 
 Kind = Literal["closed form", "quadrature", "bracket", "none"]
 HALF = ("float16", "bfloat16")
@@ -24,12 +24,12 @@ class Case:
     query with that many keys, without it one q, k pair. With `logit_std` the logits of a row are
     independent normals of that standard deviation and `d_k` is None.
 
-    With `weights`, a name of `stats.weights.WEIGHTS`, q = W_Q x and k = W_K y come out of tokens of
+    With `weights` (`stats.weights.schemes.WEIGHTS`), q = W_Q x and k = W_K y come out of tokens of
     `d_model` elements, and a replicate is one draw of the weights with its tokens (`ensemble`
     weights) or one draw of tokens through one drawn pair of weights (`ensemble` tokens). `pair`
     says whether y is another token than x (off-diagonal) or x itself (diagonal).
 
-    `transform` lists variants of attention in the order in which they act (`stats.transforms`).
+    `transform` lists variants of attention in the order in which they act.
 
     `dtype` is the precision of the elements and of the stored logit. Their products and sums are
     float32 (float64 for float64) and softmax is `dtype`, unless `dtype_products`,

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import element_moments as em
 from .checks import InputError, named, number
-from .element_moments import Parameter
+from .laws import element_moments as em
+from .laws.element_moments import Parameter
 
 OWN = "@"  # stands between name and version of a law that the user registered
 

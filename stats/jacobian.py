@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .logit_laws import RowLaw, fixed_scales
-from .order_statistics import order_moments
 from .quadrature import Array, LegendrePanels
-from .row_moments import row_moments
+from .rows.logit_laws import RowLaw, fixed_scales
+from .rows.moments import row_moments
+from .rows.order_statistics import order_moments
 from .softmax import normal_row
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from .cases import Case, Reference
 from .checks import InputError, choice
 from .elements import finite_moments_below
-from .logit_moments import LogitMoments, logit_moments
-from .mean_absolute import absolute_logit
+from .laws.logit_moments import LogitMoments, logit_moments
+from .laws.mean_absolute import absolute_logit
 
 if TYPE_CHECKING:
-    from .fixed_weights import Matrices
+    from .weights.fixed import Matrices
 
 # order r of the moment that a quantity is a function of; a verdict needs the 4r-th of the elements
 _ORDERS = {"variance": 2, "std": 2, "mean": 1, "skewness": 3, "kurtosis": 4, "mean_abs": 1}
@@ -54,7 +54,7 @@ def logit_reference(
     if matrices is None:
         moments = logit_moments(case)
     else:
-        from .fixed_weights import fixed_logit_moments
+        from .weights.fixed import fixed_logit_moments
 
         moments = fixed_logit_moments(case, matrices)
     if quantity == "mean_abs":
@@ -200,7 +200,7 @@ def _wording(case: Case, quantity: str) -> tuple[str, str]:
     """Assumptions and formula in words."""
     formula = _FORMULAS.get(quantity, "")
     if case.weights is not None:
-        from .layers import described
+        from .weights.layers import described
 
         return described(case, quantity)
     if case.logit_std is not None:

@@ -17,8 +17,8 @@ from .cases import HALF, Case, Reference
 from .checks import InputError
 from .conventions import parse_scale, scale_factor
 from .elements import element_moment
-from .laws import logit_cdf, logit_sf
-from .row_laws import row_law
+from .laws.distribution import logit_cdf, logit_sf
+from .rows.laws import row_law
 
 FORMATS = {"float16": (5, 11), "bfloat16": (8, 8), "float32": (8, 24), "float64": (11, 53)}
 """Bits of the exponent and of the significand (the implicit one counted)."""
@@ -156,7 +156,7 @@ def _measured_only(why: str) -> Reference:
 
 def _tail(case: Case, limit: float) -> float:
     """`P(|x| >= limit)` of the logit before its scale; 0 where no logit comes near."""
-    from .logit_moments import logit_moments
+    from .laws.logit_moments import logit_moments
 
     moments = logit_moments(case)
     if limit > abs(moments.mean) + 1e6 * moments.std:

@@ -16,10 +16,10 @@ from scipy.special import ndtri
 from . import pivots
 from .cases import Case, Reference
 from .checks import InputError, count, fraction, non_negative, positive
-from .layers import layer_of
+from .laws.samples import distance_constant
 from .quantities import QUANTITIES
-from .sample_laws import distance_constant
-from .transform_stacks import draw_shape
+from .transforms.stacks import draw_shape
+from .weights.layers import layer_of
 
 MAX_ELEMENTS = 2e10  # per cell: under a minute on two cores; fixed, so that runs agree anywhere
 ELEMENTS_PER_SECOND = 5e8  # normals on two ordinary cores; for time estimates only

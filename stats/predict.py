@@ -11,7 +11,7 @@ from .conventions import scale_factor
 from .quantities import QUANTITIES
 
 if TYPE_CHECKING:
-    from .fixed_weights import Matrices
+    from .weights.fixed import Matrices
 
 
 def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Reference:
@@ -33,7 +33,7 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
     choice("quantity", quantity, QUANTITIES)
     factor = scale_factor(case)
     if case.transform:
-        from .variants import variant_reference
+        from .transforms.references import variant_reference
 
         return variant_reference(case, quantity)
     if quantity in ("overflow", "broken_rows"):
@@ -59,7 +59,7 @@ def _exact(case: Case, quantity: str, factor: float, matrices: Matrices | None) 
                     f"{quantity} needs logits that are not rounded, got dtype {case.dtype}; "
                     "take float32, or the quantity overflow"
                 )
-            from .law_references import law_reference
+            from .laws.references import law_reference
 
             return law_reference(case.cell(), quantity, factor)
         from .logits import logit_reference
@@ -67,7 +67,7 @@ def _exact(case: Case, quantity: str, factor: float, matrices: Matrices | None) 
         return logit_reference(case, quantity, factor, matrices)
     if case.n_keys is None:
         raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")
-    from .row_laws import row_reference
+    from .rows.laws import row_reference
 
     return row_reference(case, quantity, factor)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from .checks import InputError, choice, no_duplicates
 from .counts import BinCounts
-from .logit_counts import LogitCounts
+from .laws.logit_counts import LogitCounts
 from .moments import Moments
 
 Group = Literal["logits", "law", "softmax", "jacobian"]

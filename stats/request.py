@@ -15,8 +15,8 @@ from .conventions import parse_scale
 from .elements import canonical_elements
 from .planning import MAX_ELEMENTS, Rates
 from .quantities import QUANTITIES, expand_quantities
-from .transform_stacks import canonical_transform, with_length
-from .weights import canonical_weights
+from .transforms.stacks import canonical_transform, with_length
+from .weights.schemes import canonical_weights
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

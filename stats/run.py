@@ -12,18 +12,18 @@ from .cells import Cell, plan_cells
 from .checks import InputError
 from .conventions import factor_after
 from .decision import Row, decide
-from .groups import grouped, grouped_estimate
-from .law_references import law_estimate
-from .logit_counts import LogitCounts
+from .laws.logit_counts import LogitCounts
+from .laws.references import law_estimate
 from .moments import Moments
 from .planning import Rates, predicted_seconds, shown_duration
 from .predict import check_verdict_possible, predict
 from .quantities import QUANTITIES, Estimate, Measurement, Quantity
 from .request import DecisionOptions
 from .sweeps import Asked, asked_rows
+from .transforms.groups import grouped, grouped_estimate
 
 if TYPE_CHECKING:
-    from .fixed_weights import Matrices
+    from .weights.fixed import Matrices
 
 Measured = Mapping[tuple[str, float | None], Measurement]
 LONGEST_SECONDS = 30 * 86400.0

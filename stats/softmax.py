@@ -12,10 +12,10 @@ from math import log, sqrt
 import numpy as np
 
 from .checks import MAX_N_KEYS, InputError
-from .logit_laws import RowLaw
-from .order_statistics import order_moments
-from .row_moments import row_moments
-from .saturation import saturated_share
+from .rows.logit_laws import RowLaw
+from .rows.moments import row_moments
+from .rows.order_statistics import order_moments
+from .rows.saturation import saturated_share
 
 MAX_LOGIT_STD = 1e4
 

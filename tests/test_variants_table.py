@@ -9,7 +9,7 @@ from pathlib import Path
 
 import verify_variance as vv
 from verify_variance.reports.numbers import with_error
-from verify_variance.stats.transform_stacks import canonical_transform, with_length
+from verify_variance.stats.transforms.stacks import canonical_transform, with_length
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 TABLE = re.compile(r"^\| transform \| scale \|.*\n(?:\|.*\n)+", re.MULTILINE)

@@ -25,8 +25,8 @@ from verify_variance.simulations import logits, rows
 from verify_variance.stats.cases import Case
 from verify_variance.stats.planning import Rates
 from verify_variance.stats.predict import predict
-from verify_variance.stats.row_laws import row_law
-from verify_variance.stats.row_moments import row_moments
+from verify_variance.stats.rows.laws import row_law
+from verify_variance.stats.rows.moments import row_moments
 
 WIDEST = 0.1  # large gaps are judged here, so that no law is asked for more than its tail holds
 

@@ -12,7 +12,7 @@ from verify_variance.reports.claims import checked_claims, read_claims
 from verify_variance.reports.result import Result
 from verify_variance.reports.table import FORMATS
 from verify_variance.stats.checks import InputError
-from verify_variance.stats.claims import VERDICTS
+from verify_variance.stats.claims.claim import VERDICTS
 
 EXPECTED = {
     "confirmed": (

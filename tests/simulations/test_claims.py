@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from verify_variance.simulations.claims import measure_claim
 from verify_variance.stats.cases import Case
-from verify_variance.stats.claim_files import parse_claims
-from verify_variance.stats.claim_settings import Request, known, requests_of
-from verify_variance.stats.claim_verdicts import judge_claims
+from verify_variance.stats.claims.files import parse_claims
+from verify_variance.stats.claims.settings import Request, known, requests_of
+from verify_variance.stats.claims.verdicts import judge_claims
 
 CASE = Case(d_k=4, n_keys=5, elements_q="laplace", elements_k="laplace", scale="sqrt-dk")
 DEVICES = jax.local_devices()

@@ -8,7 +8,7 @@ import pytest
 from verify_variance.simulations.gradients import _one_replicate, measure_request
 from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
-from verify_variance.stats.claim_settings import Request
+from verify_variance.stats.claims.settings import Request
 
 CASE = Case(d_k=8, n_keys=4, weights="lecun-normal", d_model=16, tokens="normal")
 SCALED = replace(CASE, scale="sqrt-dk")

@@ -12,7 +12,7 @@ from verify_variance.simulations.random import box_muller, uniform
 from verify_variance.simulations.vectors import draw_vectors
 from verify_variance.stats.cases import Case
 from verify_variance.stats.cells import Cell
-from verify_variance.stats.logit_counts import LogitCounts, count_edges
+from verify_variance.stats.laws.logit_counts import LogitCounts, count_edges
 
 LAWS = ["law", "tails", "extremes"]
 

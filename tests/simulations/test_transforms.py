@@ -18,8 +18,8 @@ from verify_variance.simulations.keys import block_words
 from verify_variance.simulations.recipes import block_key, cell_words
 from verify_variance.simulations.variants import variant_logits, variant_recipe
 from verify_variance.simulations.vectors import draw_vectors
-from verify_variance.stats.transform_stacks import canonical_transform, draw_shape
-from verify_variance.stats.transforms import TRANSFORMS
+from verify_variance.stats.transforms.catalogue import TRANSFORMS
+from verify_variance.stats.transforms.stacks import canonical_transform, draw_shape
 
 SEED, ROWS, N, D = 3, 64, 6, 16
 EPS = float(np.finfo(np.float32).eps)

@@ -23,11 +23,11 @@ from verify_variance.stats.cases import Case
 from verify_variance.stats.cells import Cell
 from verify_variance.stats.decision import Row, decide
 from verify_variance.stats.elements import element_moment
-from verify_variance.stats.layers import layer_of
-from verify_variance.stats.logit_moments import logit_moments
+from verify_variance.stats.laws.logit_moments import logit_moments
 from verify_variance.stats.predict import predict
 from verify_variance.stats.run import estimate_of
-from verify_variance.stats.weights import WEIGHTS
+from verify_variance.stats.weights.layers import layer_of
+from verify_variance.stats.weights.schemes import WEIGHTS
 
 SEED = int(np.random.default_rng().integers(2**40))
 LIMIT = -special.ndtri(5e-9)  # each comparison has a false-alarm rate of 1e-8

@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from verify_variance.stats.characteristic import panel_nodes
-from verify_variance.stats.element_cfs import SPECTRA, Spectrum
 from verify_variance.stats.elements import (
     ELEMENTS,
     canonical_elements,
@@ -12,6 +10,8 @@ from verify_variance.stats.elements import (
     finite_moments_below,
     parse_elements,
 )
+from verify_variance.stats.laws.characteristic import panel_nodes
+from verify_variance.stats.laws.element_cfs import SPECTRA, Spectrum
 
 LAWS = [
     "normal",

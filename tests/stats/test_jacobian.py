@@ -12,8 +12,8 @@ from verify_variance.stats.jacobian import (
     jacobian_spectral_bracket,
     three_key_moments,
 )
-from verify_variance.stats.logit_laws import RowLaw
-from verify_variance.stats.row_moments import row_moments
+from verify_variance.stats.rows.logit_laws import RowLaw
+from verify_variance.stats.rows.moments import row_moments
 from verify_variance.stats.softmax import top_gap_density
 
 XAVIER = 128 * 2 / (128 + 32) * math.sqrt(32)

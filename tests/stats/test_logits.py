@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from verify_variance.stats import dot_product as dp
 from verify_variance.stats import sampling_errors as se
 from verify_variance.stats.cases import Case
-from verify_variance.stats.logit_moments import logit_moments
+from verify_variance.stats.laws import dot_product as dp
+from verify_variance.stats.laws.logit_moments import logit_moments
 from verify_variance.stats.logits import check_moments_exist, influence, logit_reference
 
 MIXED = Case(

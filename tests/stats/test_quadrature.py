@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from verify_variance.stats.logit_laws import RowLaw, fixed_scales
-from verify_variance.stats.power_sums import FROBENIUS_SQ, SUM_P2, TRACE, expand
 from verify_variance.stats.quadrature import LegendrePanels, gauss_rule, scale_rule
-from verify_variance.stats.row_moments import row_moments
+from verify_variance.stats.rows.logit_laws import RowLaw, fixed_scales
+from verify_variance.stats.rows.moments import row_moments
+from verify_variance.stats.rows.power_sums import FROBENIUS_SQ, SUM_P2, TRACE, expand
 
 
 def test_gauss_rule_of_a_two_point_law_is_that_law() -> None:

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
-from verify_variance.stats import logit_laws, softmax
-from verify_variance.stats.logit_laws import RowLaw
-from verify_variance.stats.row_moments import row_moments
-from verify_variance.stats.saturation import saturated_share
+from verify_variance.stats import softmax
+from verify_variance.stats.rows import logit_laws
+from verify_variance.stats.rows.logit_laws import RowLaw
+from verify_variance.stats.rows.moments import row_moments
+from verify_variance.stats.rows.saturation import saturated_share
 
 # id of exact_values.json, (n, s), field, value; relative accuracy 1e-12 or that given
 CASE_I = [

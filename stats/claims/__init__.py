@@ -1,0 +1,1 @@
+"""Published figures as data, and the verdict on each."""

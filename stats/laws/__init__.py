@@ -1,0 +1,1 @@
+"""The laws of the elements and of their dot product, exactly."""

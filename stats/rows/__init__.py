@@ -1,0 +1,1 @@
+"""The statistics of one softmax row, for a known law of its logits."""
