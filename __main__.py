@@ -18,6 +18,18 @@ if __package__ in (None, ""):
     )
     sys.exit(2)
 
+INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
+
+
+def _interrupted_while_loading(*_: object) -> None:
+    os.write(2, b"verify-variance: interrupted; nothing was written\n")
+    os._exit(INTERRUPTED)  # an exception inside an import can be lost, or be a traceback
+
+
+_kept = signal.getsignal(signal.SIGINT)
+if sys.argv[0].endswith(("verify-variance", "__main__.py")) and _kept is not signal.SIG_IGN:
+    signal.signal(signal.SIGINT, _interrupted_while_loading)
+
 # a million objects load before anything is drawn: looking for cycles among them, and once more at
 # the end, would take a fifth of a short run
 gc.set_threshold(500_000, 20, 100)
@@ -56,7 +68,6 @@ CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(
 CLAIMS, AUDIT = ClaimOptions(), AuditOptions()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 CI, REPORT, SWEEP = CiOptions(), ReportOptions(), SweepOptions()
-INTERNAL, INTERRUPTED, USAGE = 70, 130, 2
 
 
 def _shown(default: object) -> str | None:
@@ -255,7 +266,7 @@ def doctor(*, devices: Devices = DEVICES) -> int:
 def main() -> None:
     """Entry point: every way out has its exit code, and no traceback exits 1."""
     tokens = [_unaliased(token) for token in sys.argv[1:]]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupted_while_loading):
         signal.signal(signal.SIGINT, _interrupt)
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")

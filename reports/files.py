@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
 import zipfile
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..stats.checks import InputError, choice
+
+_NO_NAMES = ("nan", "inf", "infinity")  # words that are numbers
 
 
 def check_writable(path: str, name: str = "output") -> None:
@@ -133,9 +136,12 @@ def _read_numpy(path: str, array: str | None) -> Any:
 def _read_csv(path: str) -> Any:
     import numpy as np
 
+    lines = read_text(path, "file").removeprefix("\ufeff").splitlines()
+    named = bool(lines) and all(re.match(r'\s*"?[^\W\d]', name) for name in lines[0].split(","))
+    header = named and not all(name.strip().lower() in _NO_NAMES for name in lines[0].split(","))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty file is said in our own words
-        table = np.loadtxt(path, delimiter=",", ndmin=2)
+        table = np.loadtxt(lines[header:], delimiter=",", ndmin=2)
     if table.size == 0:
         raise InputError(f"file {path} is empty; write one number a line")
     return table[:, 0] if table.shape[1] == 1 else table

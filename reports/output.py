@@ -14,7 +14,7 @@ from .files import check_writable
 from .grouping import group_names
 from .table import FORMATS
 
-_SUFFIXES = {".md": "pipe", ".tex": "latex", ".htm": "html", ".rst": "rst"} | {
+_SUFFIXES = {".md": "pipe", ".tex": "latex", ".htm": "html", ".txt": "plain", "": "plain"} | {
     f".{f}": f for f in FORMATS
 }
 
@@ -57,11 +57,17 @@ class OutputOptions:
         """The format asked for, or the one that the output's name says."""
         if self.format is not None:
             return self.format
-        return _SUFFIXES.get(Path(self.output or "").suffix, "plain")
+        return _SUFFIXES.get(Path(self.output or "").suffix.lower(), "plain")
 
     def check(self) -> None:
         """Refuse a wrong format or an output that cannot be written, before any work."""
         choice("format", self.form, FORMATS)
+        suffix = Path(self.output or "").suffix.lower()
+        if self.format is None and suffix not in _SUFFIXES:
+            raise InputError(
+                f"output must end in {', '.join(filter(None, _SUFFIXES))}, got {suffix}; "
+                "rename it, or name a --format"
+            )
         group_names(self.group_by)
         for name, able in (("caption", CAPTIONED), ("label", LABELLED)):
             if getattr(self, name) is not None and self.form not in able:

@@ -19,10 +19,21 @@ Source = Callable[[Any, tuple[str, ...], Any], None]
 def sources(root: Any) -> list[Source]:
     """Where a command line's options come from besides its flags, the strongest first."""
     return [
+        _no_bare_lists,
         _environment(root),
         _toml(root, "verify-variance.toml"),
         _toml(root, "pyproject.toml", "tool", "verify-variance"),
     ]
+
+
+def _no_bare_lists(app: Any, commands: tuple[str, ...], arguments: Any) -> None:
+    """Refuse an option without its values, which would silently be its default."""
+    for argument in arguments:
+        if any(token.implicit_value == () for token in argument.tokens):
+            example = "; for example --dk 16 32 64 128" if argument.name == "--dk" else ""
+            raise InputError(
+                f"{argument.name} needs at least one value, got none{example or '; see --help'}"
+            )
 
 
 def _environment(root: Any) -> Source:

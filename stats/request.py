@@ -231,6 +231,11 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     Raises InputError for anything that breaks a rule or comes twice.
     """
     given = options.quantities
+    if options.logit_std and options.dk not in ((), CaseOptions.dk):
+        raise InputError(
+            f"logit_std describes logits that have no d_k, got --dk {' '.join(options.dk)}; "
+            "drop one of the two"
+        )
     rows_alone = bool(options.n_keys or options.logit_std)
     quantities = expand_quantities(
         given or (("softmax", "jacobian") if rows_alone else ("variance",))

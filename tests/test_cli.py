@@ -64,8 +64,8 @@ REFUSED = [
     ("--dk 1.5", "d_k must be a positive integer, got 1.5"),
     ("--dk abc", "d_k must be a positive integer, got 'abc'"),
     ("--dk nan", "d_k must be a positive integer"),
-    ("--dk", "d_k needs at least one value, got none"),
-    ("--dk --samples 10", "d_k needs at least one value, got none"),
+    ("--dk", "--dk needs at least one value, got none"),
+    ("--dk --samples 10", "--dk needs at least one value, got none"),
     ("--dk 16 32 16", "d_k lists 16 twice"),
     ("--dk 16 16:64:x2", "d_k lists 16 twice"),
     ("--dk 1e9", "d_k must be at most 1048576, got 1e9"),
@@ -119,6 +119,11 @@ REFUSED = [
     ("--format markdown", "unknown format 'markdown'; "),
     ("--output no/table.md", "output's folder must exist"),
     ("--output .", "output must be a file"),
+    ("--output table.xlsx", "output must end in .md, .tex,"),
+    ("--quantities", "--quantities needs at least one value, got none"),
+    ("--dk 16 --scale --n-keys 4", "--scale needs at least one value, got none"),
+    ("predict --n-keys", "--n-keys needs at least one value, got none"),
+    ("--logit-std 1 --dk 8", "logit_std describes logits that have no d_k, got --dk 8"),
     ("--output=", "output must be a file"),
     ("--output /dev/null", "output must be an ordinary file"),
     ("predict --dk 0", "d_k must be a positive integer, got 0"),
@@ -291,7 +296,8 @@ def test_check_refuses_what_it_cannot_judge(command, logits):
     np.save("none.npy", np.ones(0))
     np.save("objects.npy", np.array([1, None], dtype=object), allow_pickle=True)
     np.savez("two.npz", q=logits, k=logits)
-    Path("words.csv").write_text("logit\n1\n")
+    Path("words.csv").write_text("1\nlogit\n")
+    Path("named.csv").write_text("\ufefflogit\n1\n")
     Path("empty.csv").touch()
     for line, said in (
         ("nan.npy --dk 16", "2 nan or inf of 3"),
@@ -301,6 +307,7 @@ def test_check_refuses_what_it_cannot_judge(command, logits):
         ("objects.npy --dk 16", "cannot be read as numbers"),
         ("two.npz --dk 16", "has 2 arrays (q, k); name one with --array"),
         ("words.csv --dk 16", "cannot be read as numbers"),
+        ("named.csv --dk 16", "at least 2 replicates"),
         ("empty.csv --dk 16", "is empty"),
         ("logits.npy", "check needs one --dk, got 0"),
         ("logits.npy --dk 16 32", "check needs one --dk, got 2"),
@@ -386,6 +393,26 @@ def test_an_internal_error_is_one_line_and_exits_70(command, monkeypatch):
     assert outcome.err.count("\n") == 1
     monkeypatch.setenv("VERIFY_VARIANCE_DEBUG", "1")
     assert "Traceback" in command("--dk", 16).err
+
+
+LOADING = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "cyclopts":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["verify-variance"]
+import verify_variance.__main__
+"""
+
+
+def test_an_interruption_while_modules_load_is_no_traceback():
+    command = [sys.executable, "-c", LOADING]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = "verify-variance: interrupted; nothing was written\n"
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (130, "", said)
 
 
 LONG = ["--dk", "1024", "--samples", "1e8", "--output", "table.md"]

@@ -16,7 +16,7 @@ PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
 LONGER_FILES = {
     "stats/request.py": 385,  # every option with its documentation
-    "__main__.py": 380,  # every command, and every way out
+    "__main__.py": 450,  # every command, and every way out
 }
 
 
