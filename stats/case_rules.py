@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 from .cases import Case
@@ -128,3 +128,12 @@ def _refuse_vectors(case: Case, given: str) -> None:
                     f"{field.name} must be left out with {given}, got {value}; "
                     f"drop --{given.replace('_', '-')}, or what describes q and k"
                 )
+
+
+def no_head_dimension(dk: Sequence[str]) -> None:
+    """Refuse head dimensions beside `logit_std`, whose logits come out of no q and k."""
+    if dk:
+        raise InputError(
+            f"logit_std describes logits that have no d_k, got --dk {' '.join(dk)}; "
+            "drop one of the two"
+        )

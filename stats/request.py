@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import checks
-from .case_rules import checked_case, default_scales, left_out
+from .case_rules import checked_case, default_scales, left_out, no_head_dimension
 from .cases import HALF, Case
 from .checks import InputError
 from .conventions import parse_scale
@@ -231,11 +231,8 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     Raises InputError for anything that breaks a rule or comes twice.
     """
     given = options.quantities
-    if options.logit_std and options.dk not in ((), CaseOptions.dk):
-        raise InputError(
-            f"logit_std describes logits that have no d_k, got --dk {' '.join(options.dk)}; "
-            "drop one of the two"
-        )
+    if options.logit_std and options.dk != CaseOptions.dk:
+        no_head_dimension(options.dk)
     rows_alone = bool(options.n_keys or options.logit_std)
     quantities = expand_quantities(
         given or (("softmax", "jacobian") if rows_alone else ("variance",))
