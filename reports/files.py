@@ -145,3 +145,52 @@ def _read_csv(path: str) -> Any:
     if table.size == 0:
         raise InputError(f"file {path} is empty; write one number a line")
     return table[:, 0] if table.shape[1] == 1 else table
+
+
+def file_size(path: str) -> int:
+    """Bytes of an ordinary file."""
+    source = Path(path)
+    try:
+        if not source.is_file():
+            raise InputError(f"{path} must be an ordinary file; name one that exists")
+        return source.stat().st_size
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def read_part(path: str, offset: int, length: int) -> bytes:
+    """Some bytes of a file; fewer where it ends before."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(offset)
+            return stream.read(length)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def mapped(path: str, dtype: Any, offset: int, shape: tuple[int, ...]) -> Any:
+    """An array in a file, of which only what is looked at is read; gone when it is let go."""
+    import numpy as np
+
+    try:
+        return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def read_torch(path: str) -> Any:
+    """What torch.save wrote, weights alone: a file that asks for code is refused, never run."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(
+            f"{path} is torch's and needs it: pip install 'verify-variance[torch]', or save it as "
+            "safetensors"
+        ) from None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # whatever a hostile file makes torch raise
+        said = " ".join(str(error).split())[:160] or type(error).__name__
+        raise InputError(
+            f"{path} cannot be read as weights alone: {said}; save it as safetensors"
+        ) from None

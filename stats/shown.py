@@ -1,4 +1,4 @@
-"""Numbers in a sentence."""
+"""Numbers, and what others wrote, in a sentence."""
 
 from __future__ import annotations
 
@@ -14,3 +14,15 @@ def short(value: float, digits: int = 4) -> str:
 
     """
     return f"{value:.{digits}g}" if math.isfinite(value) else "infinite"
+
+
+def shortened(value: object, most: int = 60) -> str:
+    """What a file or a user said, quoted on one line and cut where it is long.
+
+    Examples:
+        >>> shortened("a\\nb"), shortened("x" * 100, 12)
+        ("'a\\\\nb'", "'xxxxxxxx...")
+
+    """
+    text = repr(value[: 2 * most] if isinstance(value, str | list) else value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
