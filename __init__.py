@@ -12,6 +12,7 @@ Names are handed on lazily, so that importing this package loads nothing heavy.
 from __future__ import annotations
 
 import importlib
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -215,10 +216,18 @@ def audit(target: Any, **options: Any) -> Result:
 
     """
     from .reports.audit import audit_record
+    from .reports.checkpoints import is_checkpoint, open_checkpoint
     from .reports.result import Result
     from .simulations import devices as machine  # loads no JAX yet
-    from .simulations.audit.target import audit_target
     from .stats.audit.options import audit_options
 
     asked, watch = audit_options(options), machine.Stopwatch()
-    return Result(audit_record(audit_target(target, asked), asked, watch.read()))
+    if isinstance(target, str | PathLike) and is_checkpoint(target):
+        from .stats.checkpoints.audit import audit_checkpoint
+
+        found = audit_checkpoint(open_checkpoint(fspath(target)), asked)
+    else:
+        from .simulations.audit.target import audit_target
+
+        found = audit_target(target, asked)
+    return Result(audit_record(found, asked, watch.read()))

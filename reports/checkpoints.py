@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ _WHOLE = ("model.safetensors", "model.safetensors.index.json")
 _LARGEST_CONFIG = 64 * 2**20  # bytes of an index or a config.json
 
 
-def is_checkpoint(target: str) -> bool:
+def is_checkpoint(target: str | PathLike[str]) -> bool:
     """Whether a target names a checkpoint: by its ending, or a folder.
 
     Examples:
@@ -38,7 +39,8 @@ def is_checkpoint(target: str) -> bool:
         (True, False)
 
     """
-    return target.endswith((".safetensors", INDEX, *TORCH)) or Path(target).is_dir()
+    path = fspath(target)
+    return path.endswith((".safetensors", INDEX, *TORCH)) or Path(path).is_dir()
 
 
 def open_checkpoint(path: str) -> Checkpoint:

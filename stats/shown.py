@@ -17,11 +17,11 @@ def short(value: float, digits: int = 4) -> str:
 
 
 def shortened(value: object, most: int = 60) -> str:
-    """What a file or a user said, quoted on one line and cut where it is long.
+    r"""What a file or a user said, quoted on one line and cut where it is long.
 
     Examples:
-        >>> shortened("a\\nb"), shortened("x" * 100, 12)
-        ("'a\\\\nb'", "'xxxxxxxx...")
+        >>> shortened("a\nb"), shortened("x" * 100, 12)
+        ("'a\\nb'", "'xxxxxxxx...")
 
     """
     text = repr(value[: 2 * most] if isinstance(value, str | list) else value)

@@ -15,7 +15,7 @@ def audit_function(attention: Any, name: str, options: AuditOptions) -> Audit:
     findings = []
     with guarded():
         for size in options.sizes:
-            probe = probe_factor(attention, size, layout=options.layout, n_heads=options.n_heads)
+            probe = probe_factor(attention, size, layout=options.layout, n_heads=options.heads)
             expected = options.factor(size)
             right = abs(probe.factor / expected - 1) <= probe.rtol and not probe.unlike
             findings.append(

@@ -9,7 +9,6 @@ import importlib
 import os
 import pkgutil
 import sys
-from pathlib import Path
 from typing import Any
 
 from ...stats.audit.findings import Audit
@@ -24,7 +23,6 @@ _MODULES = {
     ("equinox", "Module"),
     ("keras", "Layer"),
 }
-_CHECKPOINTS = (".safetensors", ".json", ".pt", ".pth", ".bin")
 
 
 def audit_target(target: Any, options: AuditOptions) -> Audit:
@@ -35,8 +33,6 @@ def audit_target(target: Any, options: AuditOptions) -> Audit:
     if not isinstance(target, str):
         return _audit_object(target, _name_of(target), options)
     if target.startswith("hf:"):
-        raise InputError(f"target {target} cannot be audited yet; give pkg.mod:attr")
-    if target.endswith(_CHECKPOINTS) or Path(target).is_dir():
         raise InputError(f"target {target} cannot be audited yet; give pkg.mod:attr")
     return _audit_object(imported(target), target, options)
 

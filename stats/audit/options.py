@@ -22,14 +22,16 @@ class AuditOptions:
         Convention of the scale, as --scale writes it: none, sqrt-dk, dk, constant:C, power:P, ...
         (sqrt-dk where neither this nor the target says otherwise).
     dk
-        Head dimensions at which a function is probed.
+        Head dimensions at which a function is probed; one for a checkpoint that has no config.json.
     layout
         Order of a function's axes: bhld, blhd, bld or ld (batch, heads, length, d_k); auto tries
         them.
     dtype
         Precisions at which a function is probed; the first is that of every other check.
     n_heads
-        Heads of what is audited.
+        Heads of what is audited (a function gets 4; a checkpoint's config.json says it).
+    n_kv_heads
+        Heads of k in a checkpoint, where they are shared and no config.json says it.
     seed
         Seed of what is drawn: an integer.
 
@@ -39,13 +41,19 @@ class AuditOptions:
     dk: tuple[str, ...] = ("16", "40", "48", "64", "72", "80", "96", "128")
     layout: str = "auto"
     dtype: tuple[str, ...] = ("float32", "bfloat16", "float16")
-    n_heads: int = 4
+    n_heads: int | None = None
+    n_kv_heads: int | None = None
     seed: str = "0"
 
     @property
     def convention(self) -> str:
         """The convention expected of a target that declares none."""
         return self.expected or "sqrt-dk"
+
+    @property
+    def heads(self) -> int:
+        """Heads that a function is given."""
+        return 4 if self.n_heads is None else self.n_heads
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -72,7 +80,9 @@ class AuditOptions:
         for dtype in self.dtype:
             choice("dtype", dtype, ROUNDING)
         no_duplicates("dtype", self.dtype)
-        count("n_heads", self.n_heads, most=1024)
+        for name in ("n_heads", "n_kv_heads"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name), most=1024)
         _ = self.chosen_seed
 
 

@@ -90,9 +90,11 @@ def heads_of(
             f"(its {rows} rows are those of all heads{'' if separate else ', q with k and v'})"
         )
     if separate:
-        n_kv_heads = given.n_kv_heads or _shared(shapes[site.key][0], rows, n_heads)
-        d_k = d_k if d_k and d_k * n_heads == rows else None if given.d_k else rows // n_heads
-        fits = bool(d_k) and rows == n_heads * d_k and shapes[site.key][0] == n_kv_heads * d_k
+        keys = shapes[site.key][0]
+        n_kv_heads = given.n_kv_heads or max(keys * n_heads // max(rows, 1), 1)
+        if given.d_k is None and (d_k is None or d_k * n_heads != rows):
+            d_k = rows // n_heads  # a head_dim beside it is that of other layers, as in gemma 4
+        fits = d_k is not None and rows == n_heads * d_k and keys == n_kv_heads * d_k
     else:
         d_k = d_k or inputs // n_heads
         n_kv_heads = given.n_kv_heads or (rows // max(d_k, 1) - n_heads) // 2
@@ -109,10 +111,6 @@ def heads_of(
 
 def _rows(site: Site, shape: tuple[int, ...]) -> tuple[int, int]:
     return (shape[1], shape[0]) if site.layout.inputs_first else (shape[0], shape[1])
-
-
-def _shared(key_rows: int, query_rows: int, n_heads: int) -> int:
-    return max(key_rows * n_heads // query_rows, 1)
 
 
 def _declared_heads(config: Config, path: str) -> int | None:

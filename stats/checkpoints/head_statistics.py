@@ -84,7 +84,7 @@ def head_statistics(head: Projections, factor: float) -> HeadStatistics:
         float(head.w_k.std()),
         _kurtosis(head.w_q),
         _kurtosis(head.w_k),
-        _alignment(head.w_q, head.w_k),
+        _alignment(head, math.sqrt(float(gram_q.trace()) * float(gram_k.trace()))),
         abs(factor) * top,
         frobenius / top**2 if top else 0.0,
         abs(factor) * math.sqrt(variance),
@@ -106,11 +106,10 @@ def _kurtosis(matrix: Array) -> float:
     return float((square * square).mean()) / second**2 - 3.0 if second else 0.0
 
 
-def _alignment(one: Array, other: Array) -> float:
-    if one.shape != other.shape:
+def _alignment(head: Projections, size: float) -> float:
+    if head.w_q.shape != head.w_k.shape:
         return math.nan
-    size = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
-    return float((one * other).sum()) / size if size else 0.0
+    return float((head.w_q * head.w_k).sum()) / size if size else 0.0
 
 
 def after_norm(head: Projections, gain: Array, shift: Array | None, centred: bool) -> Projections:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
@@ -23,44 +24,42 @@ from .layouts import Site, find_sites, head_starts
 from .models import Config, Norm
 
 _QK_NORMS = (("q_norm", "k_norm"), ("q_layernorm", "k_layernorm"))
-_CENTRED_QK = ("phi", "persimmon", "cohere", "cohere2", "stablelm")  # LayerNorm, not RMSNorm
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """One head and its figures: of the matrices alone, and of what they make of the norm's output.
-
-    `seen` has the norm before the projections and the norms of q and k in it, where the model's
-    are known; None where there are none or they are not.
-    """
-
-    site: str
-    layer: int
-    head: int
-    kv_head: int
-    d_k: int
-    inputs: int
-    scale: str
-    factor: float
-    alone: HeadStatistics
-    seen: HeadStatistics | None
-
-    @property
-    def logit_std(self) -> float:
-        """The predicted standard deviation of a row's logits, with the norms where known."""
-        return (self.seen or self.alone).logit_std
+_CENTRED_QK = ("phi", "persimmon", "cohere", "cohere2")  # LayerNorm, not RMSNorm
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """One attention of a checkpoint, ready to be read head by head."""
+    """One attention of a checkpoint, ready to be read head by head.
+
+    `known` says whether the scale is declared, by the model type or by the user, or assumed.
+    """
 
     site: Site
     heads: Heads
+    inputs: int
     scale: str
     factor: float
     known: bool
     config: Config
+    qk_normed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One head and its figures: of the matrices alone, and with the norms that are known.
+
+    `seen` has the norm before the projections and those of q and k folded in: what comes of white
+    noise that is normalised. None where there are no such norms, or none that are known.
+    """
+
+    alone: HeadStatistics
+    seen: HeadStatistics | None
+    digest: bytes
+
+    @property
+    def figures(self) -> HeadStatistics:
+        """Those with the norms where they are known."""
+        return self.seen or self.alone
 
 
 def attentions(checkpoint: Checkpoint, given: Declared) -> list[Attention]:
@@ -68,51 +67,58 @@ def attentions(checkpoint: Checkpoint, given: Declared) -> list[Attention]:
 
     Raises InputError for an unknown layout, or where config and shapes do not fit.
     """
-    model_type = model_of(part_of(checkpoint.config, ""))[0] or model_of(checkpoint.config)[0]
     shapes = checkpoint.shapes
     found = []
-    for site in find_sites(shapes, model_type):
+    for site in find_sites(shapes, model_of(part_of(checkpoint.config, ""))[0]):
         config = part_of(checkpoint.config, site.path)
         heads = heads_of(site, shapes, config, given)
         scale, factor, known = scale_of(config, site.layer, heads.d_k, given)
-        found.append(Attention(site, heads, scale, factor, known, config))
+        inputs = shapes[site.query][0 if site.layout.inputs_first else 1]
+        normed = any(f"{site.path}.{name}.weight" in shapes for name, _ in _QK_NORMS)
+        found.append(Attention(site, heads, inputs, scale, factor, known, config, normed))
     return found
 
 
 def read_heads(checkpoint: Checkpoint, attention: Attention) -> Iterator[Head]:
     """The heads of one attention, read one after the other."""
-    site, heads = attention.site, attention.heads
-    norm, gain, shift = _norm_before(checkpoint, attention)
-    qk = _QkNorm.of(checkpoint, attention)
-    queries, keys = head_starts(site.layout, heads.n_heads, heads.n_kv_heads, heads.d_k)
-    for head, (query, key) in enumerate(zip(queries, keys, strict=True)):
-        bare = projections(checkpoint, site, query, key, heads.d_k)
-        seen = bare
-        if norm is not None and gain is not None:
-            seen = after_norm(bare, gain, shift, norm.centred)
-        if qk is not None:
-            seen = qk.applied(seen, head, head * heads.n_kv_heads // heads.n_heads)
+    qk = _QkNorm.of(checkpoint, attention) if attention.qk_normed else None
+    shared = attention.heads.n_heads // attention.heads.n_kv_heads
+    for head, (bare, folded) in enumerate(_with_norm(checkpoint, attention)):
+        seen = folded if qk is None else qk.applied(folded, head, head // shared)
         yield Head(
-            site.path,
-            site.layer,
-            head,
-            head * heads.n_kv_heads // heads.n_heads,
-            heads.d_k,
-            bare.w_q.shape[1],
-            attention.scale,
-            attention.factor,
             head_statistics(bare, attention.factor),
             None if seen is bare else head_statistics(seen, attention.factor),
+            _digest(bare.w_q),
         )
 
 
-def projections(
-    checkpoint: Checkpoint, site: Site, query: int, key: int, d_k: int
-) -> Projections:
-    """The matrices and biases of the head whose rows begin at `query` and `key`."""
+def _digest(matrix: Array) -> bytes:
+    """What a matrix and its copies share; b"" for one of zeros."""
+    data = np.ascontiguousarray(matrix).data
+    return blake2b(data, digest_size=16).digest() if matrix.any() else b""
+
+
+def _with_norm(
+    checkpoint: Checkpoint, attention: Attention
+) -> Iterator[tuple[Projections, Projections]]:
+    """Every head's maps from what it reads, and from what the norm before it is given."""
+    norm, gain, shift = _norm_before(checkpoint, attention)
+    for bare in all_projections(checkpoint, attention):
+        if norm is None or gain is None:
+            yield bare, bare
+        else:
+            yield bare, after_norm(bare, gain, shift, norm.centred)
+
+
+def all_projections(checkpoint: Checkpoint, attention: Attention) -> Iterator[Projections]:
+    """The matrices and biases of every head, as they stand in the file.
+
+    Heads that share a key have it each.
+    """
+    site, heads = attention.site, attention.heads
 
     def matrix(name: str, start: int) -> Array:
-        rows = slice(start, start + d_k)
+        rows = slice(start, start + heads.d_k)
         if site.layout.inputs_first:
             return checkpoint.part(name, slice(None), rows).T
         return checkpoint.part(name, rows)
@@ -121,28 +127,30 @@ def projections(
         named = name.removesuffix(site.layout.tensor) + site.layout.bias
         if named not in checkpoint.tensors:
             return None
-        return checkpoint.part(named, slice(start, start + d_k))
+        return checkpoint.part(named, slice(start, start + heads.d_k))
 
-    return Projections(
-        matrix(site.query, query),
-        matrix(site.key, key),
-        bias(site.query, query),
-        bias(site.key, key),
-    )
+    starts = head_starts(site.layout, heads.n_heads, heads.n_kv_heads, heads.d_k)
+    for query, key in zip(*starts, strict=True):
+        yield Projections(
+            matrix(site.query, query),
+            matrix(site.key, key),
+            bias(site.query, query),
+            bias(site.key, key),
+        )
 
 
 def _norm_before(
     checkpoint: Checkpoint, attention: Attention
 ) -> tuple[Norm | None, Array | None, Array | None]:
     """The norm that a self-attention reads, its gain and its shift, where they are known."""
-    _, model = model_of(attention.config)
+    path, (_, model) = attention.site.path, model_of(attention.config)
     norm = model.norm if model else None
-    crossed = "encoder_attn" in attention.site.path or "EncDec" in attention.site.path
+    crossed = "encoder_attn" in path or "EncDec" in path
     if norm is None or crossed or attention.config.get("do_layer_norm_before") is False:
         return None, None, None
-    for name in _norm_names(attention.site.path, norm):
+    for name in _norm_names(path, norm):
         gain = checkpoint.maybe(f"{name}.weight")
-        if gain is not None and gain.shape == (_inputs(checkpoint, attention.site),):
+        if gain is not None and gain.shape == (attention.inputs,):
             return norm, gain + norm.offset, checkpoint.maybe(f"{name}.bias")
     return None, None, None
 
@@ -154,15 +162,11 @@ def _norm_names(path: str, norm: Norm) -> list[str]:
     if at is None:
         return []
     layer = parts[: at + 1]
+    if norm.previous and layer[-1] == "0":
+        return [".".join([*parts[: max(at - 2, 0)], norm.first])]
     if norm.previous:
-        if layer[-1] == "0":
-            return [".".join([*parts[: max(at - 2, 0)], norm.first])]
-        layer = [*parts[:at], str(int(layer[-1]) - 1)]
+        layer[-1] = str(int(layer[-1]) - 1)
     return [".".join([*layer, name]) for name in norm.names]
-
-
-def _inputs(checkpoint: Checkpoint, site: Site) -> int:
-    return checkpoint.tensors[site.query].shape[0 if site.layout.inputs_first else 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +209,8 @@ class _QkNorm:
 
 def _over_all_heads(checkpoint: Checkpoint, attention: Attention) -> tuple[float, float]:
     """Root mean square of an element of q and of k over all heads, for white tokens."""
-    site, heads = attention.site, attention.heads
-    starts = head_starts(site.layout, heads.n_heads, heads.n_kv_heads, heads.d_k)
     squares = np.zeros(2)
-    for query, key in zip(*starts, strict=True):
-        head = projections(checkpoint, site, query, key, heads.d_k)
+    for _, head in _with_norm(checkpoint, attention):
         squares += mean_square(head.w_q, head.b_q), mean_square(head.w_k, head.b_k)
-    q, k = np.sqrt(squares / heads.n_heads)
+    q, k = np.sqrt(squares / attention.heads.n_heads)
     return float(q), float(k)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from ..checks import InputError
 from ..shown import shortened
@@ -113,7 +113,8 @@ def _span(said: Any, size: int, where: str) -> tuple[int, int]:
     """Where a tensor begins and ends in the data, checked against its shape and type."""
     if not isinstance(said, Mapping):
         raise InputError(f"{where} must be a table, got {type(said).__name__}")
-    shape, offsets, dtype = (said.get(key) for key in ("shape", "data_offsets", "dtype"))
+    keys = ("shape", "data_offsets", "dtype")
+    shape, offsets, dtype = (cast(Any, said.get(key)) for key in keys)
     if not _sizes(shape):
         raise InputError(f"{where} must have sizes of at least 0, got shape {shortened(shape)}")
     if not _sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
@@ -146,6 +147,5 @@ def _check_apart(spans: Mapping[str, tuple[int, int]], path: str) -> None:
     for ((_, end), one), ((begin, _), other) in pairwise(placed):
         if begin < end:
             raise InputError(
-                f"{path}: tensors {shortened(one)} and {shortened(other)} overlap; "
-                "the header lies"
+                f"{path}: tensors {shortened(one)} and {shortened(other)} overlap; the header lies"
             )
