@@ -49,7 +49,9 @@ def part_of(config: Config, path: str) -> Config:
         4
 
     """
-    parts = {name: config[name] for name in _PARTS if isinstance(config.get(name), Mapping)}
+    parts: dict[str, Config] = {
+        name: config[name] for name in _PARTS if isinstance(config.get(name), Mapping)
+    }
     for name, part in parts.items():
         if name.removesuffix("_config") in path:
             return part
@@ -92,8 +94,8 @@ def heads_of(
     if separate:
         keys = shapes[site.key][0]
         n_kv_heads = given.n_kv_heads or max(keys * n_heads // max(rows, 1), 1)
-        if given.d_k is None and (d_k is None or d_k * n_heads != rows):
-            d_k = rows // n_heads  # a head_dim beside it is that of other layers, as in gemma 4
+        if d_k is None or rows == n_heads * config.get("global_head_dim", 0):
+            d_k = rows // n_heads
         fits = d_k is not None and rows == n_heads * d_k and keys == n_kv_heads * d_k
     else:
         d_k = d_k or inputs // n_heads

@@ -18,8 +18,8 @@ from statistics import median
 from ..audit.findings import Audit, Finding
 from ..audit.options import AuditOptions
 from ..cases import Case
-from ..decision import Verdict
 from ..conventions import scale_factor
+from ..decision import Verdict
 from .architecture import Declared, initial_sds, model_of, part_of
 from .checkpoint import Checkpoint
 from .head_statistics import HeadStatistics
