@@ -25,7 +25,7 @@ from .drawing import Drawn, drawn_logits, prepared
 from .half import HalfRecipe
 from .keys import block_words
 from .layers import replicates_in_block
-from .recipes import Key, block_key, cell_words, with_float64
+from .recipes import block_key, cell_words, with_float64
 from .reduce import tree_sum
 from .sharding import device_mesh, on_each_device
 from .variants import replicates_of_pairs
@@ -63,12 +63,12 @@ def power_sums(y: Array, valid: Array, count: Array, order: int) -> Array:
     return carry[1]
 
 
-def _measure_block(recipe: Drawn, lanes: int, cell: Key, block: Array, numbers: Any) -> Array:
-    """Columns of one block; `block` is (index high, index low, count)."""
-    key = block_key(cell, block[0], block[1])
+def _measure_block(recipe: Drawn, lanes: int, block: Array, numbers: Any) -> Array:
+    """Columns of one block, a row of a `block_table`."""
+    key = block_key((block[0], block[1]), block[2], block[3])
     y = drawn_logits(recipe, key, numbers, lanes) / numbers.unit
-    valid = jnp.arange(lanes, dtype=jnp.uint32) < block[2]
-    count = block[2]
+    valid = jnp.arange(lanes, dtype=jnp.uint32) < block[4]
+    count = block[4]
     if isinstance(recipe, HalfRecipe):
         valid &= jnp.isfinite(y)
         count = valid.sum(dtype=jnp.uint32)
@@ -78,13 +78,12 @@ def _measure_block(recipe: Drawn, lanes: int, cell: Key, block: Array, numbers: 
 
 
 def _measure_blocks(
-    recipe: Drawn, lanes: int, cell: Key, blocks: Array, n_blocks: Array, numbers: Any
+    recipe: Drawn, lanes: int, blocks: Array, n_blocks: Array, numbers: Any
 ) -> Array:
     """One device's program: its first `n_blocks[0]` blocks, the others cost nothing."""
 
     def measure(i: Array, out: Array) -> Array:
-        row = _measure_block(recipe, lanes, cell, blocks[i], numbers)
-        return out.at[i].set(row)
+        return out.at[i].set(_measure_block(recipe, lanes, blocks[i], numbers))
 
     empty = jnp.zeros((blocks.shape[0], COLUMNS), recipe.float_type)
     out: Array = lax.fori_loop(0, n_blocks[0], measure, empty)
@@ -94,7 +93,26 @@ def _measure_blocks(
 @lru_cache(maxsize=64)
 def _compiled(recipe: Drawn, lanes: int, mesh: Mesh) -> Any:
     program = partial(_measure_blocks, recipe, lanes)
-    return on_each_device(program, mesh, split=(False, True, True, False))
+    return on_each_device(program, mesh, split=(True, True, False))
+
+
+def block_table(
+    case: Case, seed: int, first_block: int, n_blocks: int, last_count: int
+) -> NDArray[np.uint32]:
+    """Which blocks: the words of the cell's key, of the block's index, and its replicates.
+
+    The last block has `last_count` of them, every other `pairs_in_block`. One table may list
+    blocks of several seeds, since each row brings its own key.
+
+    Examples:
+        >>> block_table(Case(d_k=64), 0, 0, 2, 10)[:, 2:].tolist()
+        [[0, 0, 65536], [0, 1, 10]]
+
+    """
+    words = [int(word) for word in cell_words(case, seed)]
+    counts = [pairs_in_block(case)] * (n_blocks - 1) + [last_count]
+    rows = [(*words, *block_words(first_block + i), count) for i, count in enumerate(counts)]
+    return np.array(rows, np.uint32)
 
 
 def measure_pairs(
@@ -105,43 +123,47 @@ def measure_pairs(
     last_count: int | None = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> NDArray[np.float64]:
-    """Power sums of blocks `first_block ... first_block + n_blocks - 1`, one row a block.
+    """Power sums of blocks `first_block ... first_block + n_blocks - 1`, as `measure_blocks`."""
+    last_count = pairs_in_block(case) if last_count is None else last_count
+    table = block_table(case, seed, first_block, n_blocks, last_count)
+    return measure_blocks(case, seed, table, devices)
 
-    The last block holds `last_count` replicates, every other `pairs_in_block`. Columns, in units
+
+def measure_blocks(
+    case: Case,
+    seed: int,
+    table: NDArray[np.uint32],
+    devices: Sequence[jax.Device] | None = None,
+) -> NDArray[np.float64]:
+    """Power sums of the blocks of a `block_table`, one row a block.
+
+    `seed` draws the weights that all replicates go through, where there are any. Columns, in units
     of the unscaled logit: count, a centre m, the sums of `(x - m)^r` for r = 1..8, then a centre
     m' and the sums of `(|x| - m')^r` for r = 1, 2. `to_moments` reads a row.
     """
     recipe, numbers = prepared(case, seed)
     devices = list(devices or jax.local_devices())
-    lanes = block = pairs_in_block(case)
-    last_count = block if last_count is None else last_count
-    if first_block == 0 and n_blocks == 1:
-        lanes = min(block, max(FEWEST_LANES, 1 << (last_count - 1).bit_length()))
-    cell = cell_words(case, seed)
-    counts = [block] * (n_blocks - 1) + [last_count]
-    table = [(*block_words(first_block + i), counts[i]) for i in range(n_blocks)]
+    most = int(table[:, 4].max())  # lanes beyond it would be drawn for nothing
+    lanes = min(pairs_in_block(case), max(FEWEST_LANES, 1 << (most - 1).bit_length()))
     rows = []
     with with_float64(case.dtype):
         run = _compiled(recipe, lanes, device_mesh(devices))
-        for start in range(0, n_blocks, CALL_BLOCKS * len(devices)):
+        for start in range(0, len(table), CALL_BLOCKS * len(devices)):
             part = table[start : start + CALL_BLOCKS * len(devices)]
-            rows.append(_call(run, cell, part, numbers, len(devices)))
+            rows.append(_call(run, part, numbers, len(devices)))
     return _descaled(np.concatenate(rows), float(numbers.unit))
 
 
-def _call(
-    run: Any, cell: Any, table: list[tuple[int, int, int]], numbers: Any, n_devices: int
-) -> NDArray[np.float64]:
+def _call(run: Any, table: NDArray[np.uint32], numbers: Any, n_devices: int) -> NDArray[np.float64]:
     """One dispatch: each device takes a run of consecutive blocks."""
     share = -(-len(table) // n_devices)
-    blocks = np.zeros((n_devices, CALL_BLOCKS, 3), np.uint32)
+    blocks = np.zeros((n_devices, CALL_BLOCKS, table.shape[1]), np.uint32)
     taken = np.zeros(n_devices, np.int32)
     for i in range(n_devices):
         own = table[i * share : (i + 1) * share]
         taken[i] = len(own)
-        if own:
-            blocks[i, : len(own)] = own
-    rows = np.asarray(run(cell, blocks.reshape(-1, 3), taken, numbers), np.float64)
+        blocks[i, : len(own)] = own
+    rows = np.asarray(run(blocks.reshape(-1, table.shape[1]), taken, numbers), np.float64)
     out = rows.reshape(n_devices, CALL_BLOCKS, COLUMNS)
     return np.concatenate([out[i, : taken[i]] for i in range(n_devices)])
 
@@ -153,7 +175,7 @@ def _descaled(rows: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
 
 
 def to_moments(row: NDArray[np.float64]) -> dict[str, Moments]:
-    """`logit` (order 8) and `abs_logit` (order 2) of one row of `measure_pairs`."""
+    """`logit` (order 8) and `abs_logit` (order 2) of one row of `measure_blocks`."""
     count = int(row[0])
     return {
         "logit": _moments(count, row[1 : 2 + ORDER]),
