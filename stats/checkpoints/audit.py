@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from ..audit.findings import Audit, Finding
@@ -23,8 +22,9 @@ from ..decision import Verdict
 from .architecture import Declared, initial_sds, model_of, part_of
 from .checkpoint import Checkpoint
 from .head_statistics import HeadStatistics
-from .heads import Attention, Head, attentions, read_heads
+from .heads import Layer, read_layer
 from .initialisation import initial_findings
+from .projections import Attention, attentions
 
 _MOST_SUSPECTS = 5
 _KEYS = 1024  # of a row, where no length is declared
@@ -35,19 +35,6 @@ WHITE = (
     "a yardstick for a text. Unit logits are a claim about initialisation; what training has made "
     "of it is measured, not judged."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One attention with the figures of all its heads."""
-
-    attention: Attention
-    heads: tuple[Head, ...]
-
-    @property
-    def where(self) -> str:
-        """Its path in the model."""
-        return self.attention.site.path
 
 
 def audit_checkpoint(checkpoint: Checkpoint, options: AuditOptions) -> Audit:
@@ -63,16 +50,13 @@ def audit_checkpoint(checkpoint: Checkpoint, options: AuditOptions) -> Audit:
         sizes[0] if len(sizes) == 1 else None,
         None if declares else options.expected,
     )
-    layers = [
-        Layer(attention, tuple(read_heads(checkpoint, attention)))
-        for attention in attentions(checkpoint, given)
-    ]
+    layers = [read_layer(checkpoint, attention) for attention in attentions(checkpoint, given)]
     findings = (
         *_broken(layers),
         *_empty(layers),
         *_copies(layers),
         *_scales(layers, options.expected),
-        *initial_findings([(layer.attention, layer.heads) for layer in layers]),
+        *initial_findings(layers),
         *_logits(layers),
         *_suspects(layers),
     )
@@ -178,7 +162,7 @@ def _logits(layers: Sequence[Layer]) -> Iterator[Finding]:
             layer.where,
             "measured",
             WHITE if i == 0 else "",
-            expected=initial_std(attention),
+            expected=initial_std(layer),
             measured=median(stds),
             place={
                 "d_k": attention.heads.d_k,
@@ -196,14 +180,15 @@ def _columns(heads: Sequence[HeadStatistics]) -> dict[str, list[float]]:
     return {name: [getattr(head, name) for head in heads] for name in names}
 
 
-def initial_std(attention: Attention) -> float | None:
+def initial_std(layer: Layer) -> float | None:
     """Standard deviation of the logits when training began, for white tokens.
 
     `factor inputs sqrt(d_k) sd_q sd_k`; with norms of q and k, whose gains begin at 1,
     `factor sqrt(d_k)`. None where no initialisation is declared.
     """
+    attention = layer.attention
     root = attention.factor * math.sqrt(attention.heads.d_k)
-    if attention.qk_normed:
+    if layer.qk_normed:
         return root
     sds = initial_sds(attention.config, attention.inputs, attention.heads.d_k)
     return None if sds is None else root * attention.inputs * sds[0] * sds[1]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,10 +141,11 @@ def after_norm(head: Projections, gain: Array, shift: Array | None, centred: boo
 def after_qk_norm(
     head: Projections,
     gains: tuple[Array, Array],
+    shifts: tuple[Array, Array],
     sizes: tuple[float, float] | None,
     centred: bool,
 ) -> Projections:
-    """The maps with q and k divided by their root mean squares, then times their gains.
+    """The maps with q and k divided by their root mean squares, times gains, plus shifts.
 
     A norm divides each q by its own root mean square; here it is divided by that over white
     tokens, which is the same where |q| hardly varies: an approximation. `sizes` are those of q and
@@ -153,21 +153,22 @@ def after_qk_norm(
 
     Examples:
         >>> head = Projections(np.eye(2), 5 * np.eye(2))
-        >>> after_qk_norm(head, (np.ones(2), np.array([1.0, 3.0])), None, False).w_k.tolist()
+        >>> gains, none = (np.ones(2), np.array([1.0, 3.0])), (np.zeros(2), np.zeros(2))
+        >>> after_qk_norm(head, gains, none, None, False).w_k.tolist()
         [[1.0, 0.0], [0.0, 3.0]]
 
     """
 
-    def normed(matrix: Array, bias: Array | None, gain: Array, size: float | None) -> Any:
+    def normed(i: int, matrix: Array, bias: Array | None) -> tuple[Array, Array]:
         if centred:
             matrix = matrix - matrix.mean(axis=0)
             bias = None if bias is None else bias - bias.mean()
-        over = gain / (size or math.sqrt(mean_square(matrix, bias)) or 1.0)
-        return matrix * over[:, None], None if bias is None else bias * over
+        size = sizes[i] if sizes else math.sqrt(mean_square(matrix, bias))
+        over = gains[i] / (size or 1.0)
+        return matrix * over[:, None], shifts[i] + (0.0 if bias is None else bias * over)
 
-    size_q, size_k = sizes or (None, None)
-    w_q, b_q = normed(head.w_q, head.b_q, gains[0], size_q)
-    w_k, b_k = normed(head.w_k, head.b_k, gains[1], size_k)
+    w_q, b_q = normed(0, head.w_q, head.b_q)
+    w_k, b_k = normed(1, head.w_k, head.b_k)
     return Projections(w_q, w_k, b_q, b_k)
 
 

@@ -17,7 +17,8 @@ from ..decision import Row, decide
 from ..planning import Rates
 from ..quantities import Estimate
 from .architecture import initial_sds, model_of
-from .heads import Attention, Head
+from .heads import Layer
+from .projections import Attention
 
 FALSE_ALARM = 1e-6  # that any attention of an untrained model is called otherwise than declared
 _ROOM = 0.02  # of a ratio that names a mistake
@@ -38,9 +39,9 @@ class _Spread:
         return self.row.estimate.value / self.row.reference.unit
 
 
-def initial_findings(read: Sequence[tuple[Attention, Sequence[Head]]]) -> Iterator[Finding]:
+def initial_findings(layers: Sequence[Layer]) -> Iterator[Finding]:
     """What the spread of W_q and W_k says about initialisation; nothing where none is declared."""
-    spreads = _spreads(read)
+    spreads = _spreads(layers)
     if not spreads:
         return
     fresh = {of for of in ("q", "k") if all(_agrees(s) for s in spreads if s.of == of)}
@@ -63,11 +64,12 @@ def _agrees(spread: _Spread) -> bool:
     return spread.row.verdict == "match"
 
 
-def _spreads(read: Sequence[tuple[Attention, Sequence[Head]]]) -> list[_Spread]:
+def _spreads(layers: Sequence[Layer]) -> list[_Spread]:
     """Both matrices of every attention against what config.json declares."""
     found = []
-    rates = Rates(FALSE_ALARM / (2 * len(read)))
-    for attention, heads in read:
+    rates = Rates(FALSE_ALARM / (2 * len(layers)))
+    for layer in layers:
+        attention, heads = layer.attention, layer.heads
         sds = initial_sds(attention.config, attention.inputs, attention.heads.d_k)
         if sds is None or any(math.isnan(head.alone.logit_std) for head in heads):
             return []
