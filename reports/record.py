@@ -201,6 +201,8 @@ def plain_data(value: Any) -> Any:
     """Plain Python data: JSON has no infinity, so what is not finite is absent."""
     if isinstance(value, list):
         return [plain_data(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain_data(item) for name, item in value.items()}
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -17,6 +17,7 @@ from .models import MODELS, Config, Model
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _KV_HEADS = ("num_key_value_heads", "num_kv_heads")
 _HEAD_DIM = ("head_dim", "d_kv", "kv_channels", "attention_head_size")
+_TRAINED = "original_max_position_embeddings"
 _INIT = ("initializer_range", "init_std")
 _PARTS = ("text_config", "vision_config", "audio_config", "language_config", "llm_config")
 
@@ -154,25 +155,30 @@ def _rotary(config: Config) -> tuple[float, str]:
     kind = table.get("rope_type", table.get("type"))
     if kind not in ("yarn", "longrope"):
         return 1.0, ""
-    if table.get("attention_factor") is not None:
-        on_each = positive("config.json's attention_factor", table["attention_factor"])
-        return on_each**2, f"{kind}'s {on_each**2:.4g}"
-    trained = table.get("original_max_position_embeddings")
-    trained = trained or config.get("original_max_position_embeddings")
-    stretched = table.get("factor")
-    if stretched is None and trained:
-        longest = config.get("max_position_embeddings", trained)
-        stretched = positive("max_position_embeddings", longest) / positive("length", trained)
-    stretched = positive("config.json's rope factor", stretched or 1.0)
-    if kind == "longrope":
-        on_each = math.sqrt(1 + math.log(max(stretched, 1)) / math.log(max(trained or 2, 2)))
-    else:
-        both = table.get("mscale"), table.get("mscale_all_dim")
-        on_each = _mscale(stretched, 1.0)
-        if both[0] and both[1]:
-            one, all_dim = (positive("config.json's mscale", value) for value in both)
-            on_each = _mscale(stretched, one) / _mscale(stretched, all_dim)
+    if (on_each := _given(table, "attention_factor")) is None:
+        on_each = _attention_factor(kind, table, config)
     return on_each**2, f"{kind}'s {on_each**2:.4g}"
+
+
+def _attention_factor(kind: str, table: Config, config: Config) -> float:
+    """What multiplies cos and sin where the configuration does not say it."""
+    trained = _given(table, _TRAINED) or _given(config, _TRAINED)
+    stretched = _given(table, "factor")
+    if stretched is None and trained is not None:
+        stretched = (_given(config, "max_position_embeddings") or trained) / trained
+    stretched = stretched or 1.0
+    if kind == "longrope":
+        return math.sqrt(1 + math.log(max(stretched, 1)) / math.log(max(trained or 2, 2)))
+    one, all_dim = _given(table, "mscale"), _given(table, "mscale_all_dim")
+    if one is None or all_dim is None:
+        return _mscale(stretched, 1.0)
+    return _mscale(stretched, one) / _mscale(stretched, all_dim)
+
+
+def _given(table: Config, name: str) -> float | None:
+    """A positive number of a configuration; 0 and null are the same as none there."""
+    value = table.get(name)
+    return positive(f"config.json's {name}", value) if value else None
 
 
 def _mscale(stretched: float, mscale: float) -> float:

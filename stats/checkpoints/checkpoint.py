@@ -47,7 +47,8 @@ class Checkpoint:
                 f"{shortened(name)} must hold floating-point numbers, got {stored.dtype}; give the "
                 "weights before quantisation"
             )
-        return np.asarray(stored.look()[rows]).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a nan may be of the kind that signals
+            return np.asarray(stored.look()[rows]).astype(np.float64)
 
     def maybe(self, name: str) -> NDArray[np.float64] | None:
         """A whole vector or small matrix, or None where it is not there."""

@@ -71,8 +71,8 @@ def _spreads(layers: Sequence[Layer]) -> list[_Spread]:
     for layer in layers:
         attention, heads = layer.attention, layer.heads
         sds = initial_sds(attention.config, attention.inputs, attention.heads.d_k)
-        if sds is None or any(math.isnan(head.alone.logit_std) for head in heads):
-            return []
+        if sds is None or not all(head.alone.logit_std > 0 for head in heads):
+            return []  # not declared; or broken, which is said elsewhere
         n_kv = attention.heads.n_kv_heads
         keys = heads[:: len(heads) // n_kv]
         for of, sd, values in (

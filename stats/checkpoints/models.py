@@ -79,7 +79,9 @@ def _multiplier(config: Config, layer: int) -> str:
 
 
 def _deberta(config: Config, layer: int) -> str:
-    return f"deberta:{1 + len(config.get('pos_att_type') or ())}"
+    terms = config.get("pos_att_type")  # a list, or one text: c2p|p2c
+    terms = terms.split("|") if isinstance(terms, str) else terms
+    return f"deberta:{1 + len(terms) if isinstance(terms, list) else 1}"
 
 
 _RMS = Norm(("input_layernorm",), centred=False)
