@@ -29,6 +29,7 @@ MODULES = sorted(
     for found in pkgutil.walk_packages(verify_variance.__path__, "verify_variance.")
     if found.name.split(".")[1] in ("stats", "simulations", "reports")
 )
+EXTRAS = {"dispatch": "torch", "tensors": "torch"}  # modules of taps that need one
 TABLE = re.compile(r"^\| d_k \| scale \|.*\n(?:\|.*\n)+", re.MULTILINE)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if path.exists()]
@@ -70,6 +71,8 @@ def agrees(shown: str, got: str) -> bool:
 
 @pytest.mark.parametrize("name", ["verify_variance", *MODULES])
 def test_docstring_examples_run(name):
+    if extra := EXTRAS.get(name.rpartition("verify_variance.simulations.taps.")[2]):
+        pytest.importorskip(extra, reason=f"this module needs {extra}")
     module = importlib.import_module(name)
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
 

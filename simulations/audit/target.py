@@ -14,15 +14,13 @@ from typing import Any
 from ...stats.audit.findings import Audit
 from ...stats.audit.options import AuditOptions
 from ...stats.checks import InputError, near_names
+from ..taps.audit import audit_model
+from ..taps.hub import hub_model
+from ..taps.library import library_model
+from ..taps.models import Model, framework_of, is_factory, made_by
 from .guard import guarded
 
 EXTRAS = ("torch", "flax", "keras", "equinox", "transformers")
-_MODULES = {
-    ("torch", "Module"),
-    ("flax", "Module"),
-    ("equinox", "Module"),
-    ("keras", "Layer"),
-}
 
 
 def audit_target(target: Any, options: AuditOptions) -> Audit:
@@ -33,13 +31,15 @@ def audit_target(target: Any, options: AuditOptions) -> Audit:
     if not isinstance(target, str):
         return _audit_object(target, _name_of(target), options)
     if target.startswith("hf:"):
-        raise InputError(f"target {target} cannot be audited yet; give pkg.mod:attr")
+        return _audit_model(hub_model(target), options)
     return _audit_object(imported(target), target, options)
 
 
 def _audit_object(found: Any, name: str, options: AuditOptions) -> Audit:
-    if is_module(found):
-        raise InputError(f"target {name} is a module, which cannot be audited yet; give a function")
+    if framework_of(found):
+        return _audit_model(library_model(found, name, options), options)
+    if is_factory(found):
+        return _audit_model(made_by(found, name), options)
     if not callable(found):
         raise InputError(
             f"target {name} must be a function of (q, k, v) or a module, got {type(found).__name__}"
@@ -49,10 +49,9 @@ def _audit_object(found: Any, name: str, options: AuditOptions) -> Audit:
     return audit_function(found, name, options)
 
 
-def is_module(found: Any) -> bool:
-    """Whether an object is a module of torch, flax, keras or equinox, or a class of them."""
-    classes = (found if isinstance(found, type) else type(found)).__mro__
-    return any((c.__module__.partition(".")[0], c.__name__) in _MODULES for c in classes)
+def _audit_model(model: Model, options: AuditOptions) -> Audit:
+    with guarded():
+        return audit_model(model, options)
 
 
 def imported(target: str) -> Any:

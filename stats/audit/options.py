@@ -32,6 +32,8 @@ class AuditOptions:
         Heads of what is audited (a function gets 4; a checkpoint's config.json says it).
     n_kv_heads
         Heads of k in a checkpoint, where they are shared and no config.json says it.
+    d_model
+        Width of a layer that is made from its class, such as torch.nn:MultiheadAttention.
     seed
         Seed of what is drawn: an integer.
 
@@ -43,6 +45,7 @@ class AuditOptions:
     dtype: tuple[str, ...] = ("float32", "bfloat16", "float16")
     n_heads: int | None = None
     n_kv_heads: int | None = None
+    d_model: int = 256
     seed: str = "0"
 
     @property
@@ -83,6 +86,7 @@ class AuditOptions:
         for name in ("n_heads", "n_kv_heads"):
             if getattr(self, name) is not None:
                 count(name, getattr(self, name), most=1024)
+        count("d_model", self.d_model, most=2**16)
         _ = self.chosen_seed
 
 
