@@ -98,7 +98,7 @@ def _batch_of(inputs: Any) -> int:
     first = inputs
     while isinstance(first, tuple | list | Mapping) and first:
         first = next(iter(first.values() if isinstance(first, Mapping) else first))
-    shape = getattr(first, "shape", ())
+    shape: tuple[int, ...] = tuple(getattr(first, "shape", ()))
     return int(shape[0]) if len(shape) > 1 else 1
 
 
