@@ -18,8 +18,13 @@ def audit_table(record: Record, form: str) -> str:
     if form != "plain":
         said = [[*line, row["said"] or ""] for line, row in zip(cells, record["rows"], strict=True)]
         return tabulated(said, (*_HEADERS, "said"), form, [*_TEXTS, True])
-    table = tabulated(cells, _HEADERS, form, _TEXTS)
-    return "\n".join([*_heading(record), *(line.rstrip() for line in table.splitlines())])
+    from .checkpoint_table import attention_tables, is_attention
+
+    attentions = [row for row in record["rows"] if is_attention(row)]
+    cells = [_cells(row) for row in record["rows"] if not is_attention(row)]
+    tables = [tabulated(cells, _HEADERS, form, _TEXTS)]
+    text = "\n\n".join([*tables, *attention_tables(attentions, form)])
+    return "\n".join([*_heading(record), *(line.rstrip() for line in text.splitlines())])
 
 
 def _heading(record: Record) -> list[str]:

@@ -30,10 +30,11 @@ _MOST_SUSPECTS = 5
 _KEYS = 1024  # of a row, where no length is declared
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 WHITE = (
-    "Logits are predicted for white-noise tokens (independent, mean 0, variance 1 in every "
-    "direction) through the norms that are known, at relative position 0: exact for the matrices, "
-    "a yardstick for a text. Unit logits are a claim about initialisation; what training has made "
-    "of it is measured, not judged."
+    "Logit std: of a row of logits, in the median head and the largest, predicted for white-noise "
+    "tokens (independent, mean 0, variance 1 in every direction) through the norms that are known, "
+    "at relative position 0: exact for the matrices, a yardstick for a text. Unit logits are a "
+    "claim about initialisation; what training has made of it is measured, not judged. Align: "
+    "cosine of W_q and W_k; rank: stable rank of W_q' W_k."
 )
 
 
