@@ -18,7 +18,7 @@ from .cases import Case, Reference
 from .checks import InputError
 from .conventions import factor_after
 from .planning import NUMERIC_FLOOR, Rates, detectable_by, draws_floor
-from .quantities import GROUPS, QUANTITIES, Estimate
+from .quantities import GROUPS, JUDGED, Estimate
 
 DEFAULT_RATES = Rates()
 Verdict = Literal["match", "mismatch", "undecided", "measured"]
@@ -56,7 +56,7 @@ class Row:
 
         A logit moment's deviation does not depend on the scale; a row statistic's does.
         """
-        quantity = QUANTITIES[self.quantity]
+        quantity = JUDGED[self.quantity]
         factor = None if quantity.of_pairs else factor_after(self.case)
         return self.case.cell(), quantity.deviation, factor
 
@@ -121,7 +121,7 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
         )
     sd = max(reference.replicate_sd or 0.0, estimate.sd)
     error = sd / math.sqrt(estimate.draws)
-    quantity, miss = QUANTITIES[row.quantity], 1 - rates.power
+    quantity, miss = JUDGED[row.quantity], 1 - rates.power
     low, high = estimate.value - rates.z_power * error, estimate.value + rates.z_power * error
     if quantity.test == "share":
         low, high = pivots.clopper_pearson(estimate.value, estimate.draws, miss)
@@ -190,14 +190,14 @@ def _numeric_floor(row: Row) -> float:
 
     In a tail beyond z sd the share moves by z times the hazard, which is near z: about z^2.
     """
-    edge = QUANTITIES[row.quantity].edge
+    edge = JUDGED[row.quantity].edge
     return NUMERIC_FLOOR * (edge**2 * pivots.bounds(row.reference)[1] if edge else 1.0)
 
 
 def _broken(row: Row, estimate: Estimate) -> Row:
     """A theory of finite numbers is wrong where some came out as inf or nan."""
     drawn = estimate.draws + estimate.lost
-    of_pairs = QUANTITIES[row.quantity].of_pairs
+    of_pairs = JUDGED[row.quantity].of_pairs
     what = "logits" if of_pairs else "rows"
     rows = "take --softmax stable" if row.case.softmax == "naive" else "take a wider dtype"
     way = "scale q first, or use bfloat16" if of_pairs else rows

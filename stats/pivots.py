@@ -23,7 +23,7 @@ from scipy.special import (
 )
 
 from .cases import Reference
-from .quantities import QUANTITIES, Estimate
+from .quantities import JUDGED, Estimate
 
 CONSTANT_ROUNDING = 1e-6  # float32 sums of a constant, with a margin of 10
 _Z_OF_NOTHING = 38.5  # above the largest deviate whose tail probability float64 can hold
@@ -59,7 +59,7 @@ def judge(quantity: str, estimate: Estimate, reference: Reference, slack: float)
     nearest = min(max(estimate.value, low), high)
     if low < high and nearest == estimate.value:
         return Pivot(gap, 0.0, 1.0)
-    test = QUANTITIES[quantity].test
+    test = JUDGED[quantity].test
     if test == "share":
         z = share_z(estimate.value, estimate.draws, nearest)
     elif reference.sample_law is not None:

@@ -17,7 +17,7 @@ from . import pivots
 from .cases import Case, Reference
 from .checks import InputError, count, fraction, non_negative, positive
 from .laws.samples import distance_constant
-from .quantities import QUANTITIES
+from .quantities import JUDGED
 from .transforms.stacks import draw_shape
 from .weights.layers import layer_of
 
@@ -67,7 +67,7 @@ class Rates:
         """The tolerance in use for a quantity."""
         if self.tolerance is not None:
             return self.tolerance
-        return 0.01 if QUANTITIES[quantity].of_pairs else 0.02
+        return 0.02 if JUDGED[quantity].of_rows else 0.01
 
 
 def draws_needed(
@@ -145,7 +145,7 @@ def detectable_by(
     if reference.sample_law is not None:
         tail = rates.false_alarm / (2 * max(tests, 1))
         return reference.sample_law.detectable(tail, rates.power) / reference.unit
-    if QUANTITIES[quantity].test == "share":
+    if JUDGED[quantity].test == "share":
         low, high = pivots.bounds(reference)
         tail = rates.false_alarm / (2 * max(tests, 1))
         gap = pivots.share_detectable(low, high, draws, tail, rates.power)
@@ -159,7 +159,7 @@ def detectable_by(
 
 def draws_floor(quantity: str, reference: Reference, z: float) -> float:
     """Draws below which the normal law of a row's mean is not trusted at its threshold z."""
-    least = 0 if QUANTITIES[quantity].of_pairs else LEAST_ROWS
+    least = LEAST_ROWS if JUDGED[quantity].of_rows else 0
     return max(least, skew_floor(reference.replicate_skew, z))
 
 
@@ -224,7 +224,7 @@ def _row_draws(quantity: str, reference: Reference, rates: Rates, tests: int) ->
     if quantity == "law" and reference.kind != "none":
         gap = distance_constant(tail, rates.power) / rates.tolerance_of(quantity)
         return math.ceil(gap**2)
-    if QUANTITIES[quantity].edge and reference.kind != "none":
+    if JUDGED[quantity].edge and reference.kind != "none":
         # after which a tail that is missing altogether is called: (1 - p)^N <= tail
         least = pivots.bounds(reference)[1]
         return LEAST_ROWS if least <= 0 else math.ceil(math.log(tail) / math.log1p(-least))

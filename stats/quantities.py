@@ -12,7 +12,7 @@ from .counts import BinCounts
 from .laws.logit_counts import LogitCounts
 from .moments import Moments
 
-Group = Literal["logits", "law", "softmax", "jacobian"]
+Group = Literal["logits", "law", "softmax", "jacobian", "runs"]
 Measurement = Moments | BinCounts | LogitCounts
 
 
@@ -62,6 +62,11 @@ class Quantity:
     def of_pairs(self) -> bool:
         """Whether it is a statistic of one logit a replicate, which scales exactly."""
         return self.group in ("logits", "law")
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether it is a statistic of a softmax row."""
+        return self.group in ("softmax", "jacobian")
 
     @property
     def by_draws(self) -> bool:
@@ -209,6 +214,11 @@ QUANTITIES: dict[str, Quantity] = {
         "jacobian", "jacobian_spectral", "E |J|_2", "spectral norm of J"
     ),
 }  # fmt: skip
+
+JUDGED = QUANTITIES | {
+    "share_of_runs": Quantity("runs", "runs", "P(run)", "share of runs", _share, "share", "runs")
+}
+"""What a verdict can be about: what a run measures, and of many runs the share that did so."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     group: tuple(name for name, q in QUANTITIES.items() if q.group == group and q.grouped)

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.special import gammaln, ndtri
+from scipy.special import ndtri
 from scipy.stats import binom
+from verify_variance.stats.calibration.exact_rates import SampleVarianceLaw, false_alarm_ratio
 from verify_variance.stats.cases import Case
 from verify_variance.stats.decision import Row, decide
 from verify_variance.stats.moments import Moments
@@ -23,46 +23,9 @@ from verify_variance.stats.quantities import QUANTITIES
 ONE_SIDE = 5e-7
 
 
-def norm_squared(d):
-    """Nodes and weights of chi^2_d: the trapezoid rule in its logarithm."""
-    v = np.arange(-84.0 / d - 4, math.log(d + 60 + 14 * math.sqrt(d)) + 1, 0.02)
-    r = np.exp(v)
-    w = np.exp(0.5 * d * (v - math.log(2)) - r / 2 - gammaln(d / 2))
-    return r, w / w.sum()
-
-
-class SumOfSquares:
-    """The law of sum x_i^2 over n normal dot products, by Gil-Pelaez inversion.
-
-    x^2 = |q|^2 g^2 has the characteristic function E (1 - 2 i t R)^(-1/2), R ~ chi^2_d. For the
-    standardised sum the midpoint rule with step 0.05 errs by P(|Y| > 2 pi / 0.05 - |y|), nothing.
-    """
-
-    def __init__(self, d, n):
-        r, w = norm_squared(d)
-        self.sd = math.sqrt(2 + 6 / d)
-        u = 0.05 * (np.arange(400) + 0.5)
-        t = u / (d * self.sd * math.sqrt(n))
-        # 1 - phi, small, keeps its digits; log phi = log1p(-(1 - phi))
-        complement = -np.expm1(-0.5 * np.log1p(-2j * t[:, None] * r)) @ w
-        self.u, self.n = u, n
-        self.log_cf = n * np.log1p(-complement) - 1j * u * math.sqrt(n) / self.sd
-
-    def upper_tail(self, ratio):
-        """P(mean x^2 / sigma^2 > ratio)."""
-        y = (ratio - 1) * math.sqrt(self.n) / self.sd
-        inverted = np.exp(self.log_cf - 1j * self.u * y).imag / self.u
-        return 0.5 + 0.05 / math.pi * inverted.sum()
-
-    def rejected(self, z, scale=1.0, deviate=chi_square_z):
-        """Probability of |deviate| > z when every x is `scale` times what theory says."""
-        width = 30 * self.sd / math.sqrt(self.n)
-
-        def threshold(side, *ends):
-            return brentq(lambda r: deviate(r, self.n, self.sd) - side * z, *ends, xtol=1e-14)
-
-        low, high = threshold(-1, max(1 - width, 1e-9), 1.0), threshold(1, 1.0, 1 + width)
-        return self.upper_tail(high / scale**2) + 1 - self.upper_tail(low / scale**2)
+def mean_square_law(d, draws):
+    """The law of mean x^2, as the published figures have it."""
+    return SampleVarianceLaw(d, draws, about_mean=False)
 
 
 def known_mean_z(ratio, draws, relative_sd):
@@ -80,13 +43,29 @@ NOMINAL = 1e-6 / 4
 
 def test_the_characteristic_function_is_that_of_a_squared_laplace_variable():
     # d = 2: x is Laplace with density exp(-|x|) / 2 and variance 2; midpoint sum, error O(step^2)
-    law, step = SumOfSquares(2, 1), 1e-4
+    law, step = mean_square_law(2, 2), 1e-4
     x = step * (np.arange(400_000) + 0.5)
-    for i in (0, 10, 30):
-        t = law.u[i] / (2 * law.sd)
-        wanted = step * np.sum(np.exp(-x + 1j * t * x**2))
-        got = np.exp(law.log_cf[i] + 1j * law.u[i] / law.sd)
-        assert abs(got - wanted) < 100 * step**2
+    for u in (0.025, 0.525, 1.525):
+        t = u / (2 * law.relative_sd * math.sqrt(2))
+        wanted = (step * np.sum(np.exp(-x + 1j * t * x**2))) ** 2
+        assert abs(law.cf[round(u / 0.05 - 0.5)] - wanted) < 200 * step**2
+
+
+@pytest.mark.parametrize(("d", "draws"), [(1, 5), (4, 20), (64, 3)])
+def test_the_law_about_the_sample_mean_has_the_exact_variance_of_s2(d, draws):
+    """Cramer 27.4: Var(S^2) = sigma^4 (2/(N-1) + k/N), k = 6/d; the known mean has (2 + k)/N.
+
+    -2 log|cf(u)| / u^2 is the variance up to O(u^2), which two u take out up to O(u^4).
+    """
+    for about_mean, variance in (
+        (True, (draws - 1) ** 2 * (2 / (draws - 1) + 6 / d / draws)),
+        (False, draws * (2 + 6 / d)),
+    ):
+        law = SampleVarianceLaw(d, draws, about_mean=about_mean)
+        near, far = (-2 * math.log(abs(law.cf[i])) / law.u[i] ** 2 for i in (0, 1))
+        extrapolated = near + (near - far) / 8
+        standardised = variance / (draws * law.relative_sd**2)
+        assert extrapolated == pytest.approx(standardised, rel=1e-3), about_mean
 
 
 @pytest.mark.parametrize(
@@ -102,7 +81,7 @@ def test_the_characteristic_function_is_that_of_a_squared_laplace_variable():
     ],
 )
 def test_published_false_alarm_ratios(draws, d, chi_square, plain):
-    law = SumOfSquares(d, draws)
+    law = mean_square_law(d, draws)
     for printed, deviate in ((chi_square, known_mean_z), (plain, plain_z)):
         half_unit = 0.5 * 10.0 ** -len(printed.partition(".")[2])
         ratio = law.rejected(DEFAULT_Z, deviate=deviate) / NOMINAL
@@ -128,7 +107,7 @@ def test_the_false_alarm_rate_at_the_planned_draws(d):
     )
     k4 = ((m4 - 4 * m3 + 6 * m2 - 3) / sd**4 - 3) / draws
     band = math.cosh(tilt) * (1 + (k4 - 12 / nu) * DEFAULT_Z**4 / 24)
-    ratio = SumOfSquares(d, draws).rejected(DEFAULT_Z) / NOMINAL
+    ratio = false_alarm_ratio(d, draws, DEFAULT_Z)
     assert 1 / band - 1e-3 < ratio < band + 1e-3
     assert band < 1.1
 
@@ -142,11 +121,11 @@ def test_the_power_at_the_planned_draws_is_as_planned(d, sign):
     skew (z_power^2 - 1) / 6 back; the next order is some ten delta^2.
     """
     delta, z_power = 0.01, Rates().z_power
-    law = SumOfSquares(d, draws_needed(math.sqrt(2 + 6 / d) / 2, 1.0, delta, tests=4))
+    law = SampleVarianceLaw(d, draws_needed(math.sqrt(2 + 6 / d) / 2, 1.0, delta, tests=4))
     deviate = float(ndtri(law.rejected(DEFAULT_Z, scale=1 + sign * delta)))
-    skew = predict(Case(d_k=d), "variance").replicate_skew / math.sqrt(law.n)
+    skew = predict(Case(d_k=d), "variance").replicate_skew / math.sqrt(law.draws)
     shift = delta * ((DEFAULT_Z + z_power) / 2 - 2 * z_power)
-    shift -= math.sqrt(4 / law.n) * law.sd * (DEFAULT_Z**2 - 1) / 6
+    shift -= math.sqrt(4 / law.draws) * law.relative_sd * (DEFAULT_Z**2 - 1) / 6
     shift += skew * (z_power**2 - 1) / 6
     assert abs(deviate - z_power - sign * shift) < 30 * delta**2
     assert abs(shift) < 0.04  # a power between 0.9988 and 0.9992
@@ -219,7 +198,7 @@ def test_a_gap_as_large_as_the_tolerance_is_called_as_often_as_planned(scale):
     rates = Rates(false_alarm=1e-3, power=0.9, tolerance=delta)
     std = predict(case, "std")
     draws = draws_needed(std.replicate_sd, std.unit, delta, tests=2, false_alarm=1e-3, power=0.9)
-    exact = SumOfSquares(4, draws).rejected(rates.z_holm(2), scale=scale)
+    exact = SampleVarianceLaw(4, draws).rejected(rates.z_holm(2), scale=scale)
     assert abs(exact - 0.9) < 0.026
     runs = 1000
     count = alarms(case, normal, draws, runs, rates, seed=21, scale=scale)
