@@ -65,7 +65,7 @@ _HOMES = {
     "register_elements": "simulations.own_laws",
     "probe_factor": "simulations.audit.probe",
 }
-__all__ = ["__version__", "audit", "check_claims", "verify", *_HOMES]
+__all__ = ["__version__", "audit", "calibrate", "check_claims", "verify", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -231,3 +231,68 @@ def audit(target: Any, **options: Any) -> Result:
 
         found = audit_target(target, asked)
     return Result(audit_record(found, asked, watch.read()))
+
+
+def calibrate(
+    *,
+    runs: int | str = 10_000,
+    gaps: Sequence[float] = (1.0,),
+    platform: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Result:
+    """Measure our own false-alarm and miss rates for a case: what the command `calibrate` does.
+
+    Args:
+        runs: independent runs, each a whole verdict; run i has the seed `2^32 seed + i`.
+        gaps: planted errors of the theory, in units of the tolerance.
+        platform: `auto`, `cpu`, `gpu` or `tpu`.
+        progress: called with (elements drawn, elements planned), first with none drawn.
+        options: as for `verify`; `false_alarm` is the nominal rate, 0.01 by default.
+
+    Returns:
+        A Result about ourselves: `match` where the rates are what they are said to be.
+
+    Raises:
+        InputError: for anything that breaks a rule, in one line.
+
+    Examples:
+        >>> import verify_variance as vv
+        >>> vv.calibrate(dk=4, runs=400, tolerance=0.2).verdict
+        'match'
+
+    """
+    from .reports.calibration import calibration_record
+    from .reports.result import Result
+    from .simulations import devices as machine  # loads no JAX yet
+    from .stats.calibration.options import (
+        CalibratedCase,
+        CalibrationOptions,
+        NominalRates,
+        seed_of_run,
+    )
+    from .stats.calibration.tally import Tally
+    from .stats.request import options_from, options_of
+    from .stats.run import Run
+
+    how = options_of(CalibrationOptions, {"runs": str(runs), "gaps": gaps})
+    how.check()
+    nominal = {"dk": CalibratedCase.dk, "false_alarm": NominalRates.false_alarm}
+    cases, decision = options_from(nominal | options)
+    root = decision.chosen_seed()
+    root = machine.random_seed() if root is None else root
+    run = Run.planned(cases, decision)  # complaints come before JAX is loaded
+    tally = Tally(run, how.planted)
+    devices, watch = machine.use_platform(platform), machine.Stopwatch()
+
+    from .simulations.runs import measure_runs
+
+    seeds = [seed_of_run(root, i) for i in range(how.n_runs)]
+    for i, measured in enumerate(measure_runs(run.cells, seeds, devices)):
+        if progress is not None:
+            progress(i * run.elements, how.n_runs * run.elements)
+        tally.add(measured)
+    provenance = machine.provenance(devices) | watch.read() | {"seed": root, "resumed_blocks": 0}
+    asked = (cases, decision, how)
+    chosen = {"platform": platform, "seed": root}
+    return Result(calibration_record(tally.judged(), run, asked, provenance, **chosen))

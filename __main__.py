@@ -45,6 +45,7 @@ from .reports.output import CiOptions, OutputOptions, ReportOptions
 from .reports.settings import DEBUG, sources
 from .reports.sweeps import SweepOptions
 from .stats.audit.options import AuditOptions
+from .stats.calibration.options import CalibratedCase, CalibrationOptions, NominalRates
 from .stats.checks import InputError
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
 
@@ -64,8 +65,10 @@ Report = Annotated[ReportOptions, Flat]
 Claims = Annotated[ClaimOptions, Flat]
 Sweep = Annotated[SweepOptions, Flat]
 Audit = Annotated[AuditOptions, Flat]
+Calibration = Annotated[CalibrationOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
 CLAIMS, AUDIT = ClaimOptions(), AuditOptions()
+CALIBRATION, ONE_CASE, NOMINAL = CalibrationOptions(), CalibratedCase(), NominalRates()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 CI, REPORT, SWEEP = CiOptions(), ReportOptions(), SweepOptions()
 
@@ -110,10 +113,15 @@ def run(
 
 def _measured(options: dict[str, Any], quiet: bool) -> Result:
     from . import verify
+
+    return _with_progress(verify, options, quiet)
+
+
+def _with_progress(work: Callable[..., Result], options: dict[str, Any], quiet: bool) -> Result:
     from .reports.progress import Progress
 
     with Progress(None if quiet else sys.stderr) as progress:
-        return verify(progress=_unless_interrupted(progress.advance), **options)
+        return work(progress=_unless_interrupted(progress.advance), **options)
 
 
 @app.command
@@ -216,6 +224,25 @@ def audit(target: str, /, *, options: Audit = AUDIT, output: Output = OUTPUT, ci
     output.check()
     ci.check()
     return _show(audited(target, **vars(options)), output, ci)
+
+
+@app.command
+def calibrate(
+    *,
+    cases: Annotated[CalibratedCase, Flat] = ONE_CASE,
+    decision: Annotated[NominalRates, Flat] = NOMINAL,
+    options: Calibration = CALIBRATION,
+    output: Output = OUTPUT,
+    ci: Ci = CI,
+    devices: Devices = DEVICES,
+) -> int:
+    """Are our own error rates what they are said to be? Many runs, counted; exit 1 if not."""
+    from . import calibrate as calibrated
+
+    output.check()
+    ci.check()
+    asked = vars(cases) | vars(decision) | vars(options) | vars(devices)
+    return _show(_with_progress(calibrated, asked, output.quiet), output, ci)
 
 
 @app.command

@@ -70,7 +70,7 @@ def _outcome(row: Record, undecided: str) -> str | None:
 
 def _names(record: Record) -> list[str]:
     """A name for each row, unlike the others'."""
-    if record["command"] == "audit":
+    if record["command"] in ("audit", "calibrate"):
         return [_xml(f"{row['check']} {row['where']}".strip()) for row in record["rows"]]
     columns = layouts(record)[-1][0]
     names: list[str] = []

@@ -18,7 +18,7 @@ from ..stats.cases import Case
 from ..stats.checks import count
 from ..stats.decision import Row, distinct_tests, overall
 from ..stats.planning import Rates
-from ..stats.quantities import QUANTITIES, expand_quantities
+from ..stats.quantities import JUDGED, expand_quantities
 from ..stats.request import CaseOptions, requested_rows
 from ..stats.sweeps import Asked, Sweep
 
@@ -145,7 +145,7 @@ def row_record(row: Row, *, predicted: bool = False) -> Record:
     theory = reference.value
     about = reference.approximation
     unknown = reference.kind == "none" and (
-        QUANTITIES[row.quantity].group == "law" or bool(case.transform)
+        JUDGED[row.quantity].group == "law" or bool(case.transform)
     )
     notes = (
         row.note,

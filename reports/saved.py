@@ -167,7 +167,7 @@ _RECORD: dict[str, _Test] = {
     "rows": _is_rows,
 }
 _DESIGN: dict[str, _Test] = dict.fromkeys(DESIGN, _is_optional_number)
-_ELSEWHERE = ("plan", "claims", "audit")  # their rows have other columns
+_ELSEWHERE = ("plan", "claims", "audit", "calibrate")  # their rows have other columns
 _RATES: dict[str, _Test] = dict.fromkeys(("false_alarm", "power", "tests"), _is_number)
 _JUDGED = ("match", "mismatch", "undecided")
 _OF_JUDGED: dict[str, _Test] = {

@@ -41,6 +41,10 @@ def render(record: Record, form: str) -> str:
         from .audit_table import audit_table
 
         return audit_table(record, form)
+    if record["command"] == "calibrate":
+        from .calibration_table import calibration_table
+
+        return calibration_table(record, form)
     if form == "plain":
         return _plain(record)
     case, results = layouts(record)[0]

@@ -42,6 +42,10 @@ def summary(record: Record) -> str:
         from .audit_table import audit_summary
 
         return audit_summary(record)
+    if record["command"] == "calibrate":
+        from .calibration_table import calibration_summary
+
+        return calibration_summary(record)
     compared = [row for row in record["rows"] if row["verdict"] != "measured"]
     lines = [_counted(verdict_counts(record["rows"]))]
     if compared:
@@ -142,7 +146,7 @@ def _rates(record: Record) -> str:
 def advice(record: Record) -> list[str]:
     """What to do now, for every mismatch and undecided row; then what their notes say."""
     rows = record["rows"]
-    if record["command"] == "claims":
+    if record["command"] in ("claims", "calibrate"):
         return []  # each row says why
     if record["command"] == "audit":
         from .audit_table import audit_advice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -81,10 +82,7 @@ class Case:
 
     def cell(self) -> Case:
         """Everything that is drawn: the case without its scale, unless more happens after that."""
-        if self.rounds or self.transform:
-            return self
-        d_model = None if self.weights is None else self.d_model
-        return replace(self, scale="none", d_model=d_model, d_v=None)
+        return _cell(self)
 
     def canonical(self) -> str:
         """Canonical JSON of the fields that differ from their defaults (and `d_k`, always)."""
@@ -105,6 +103,14 @@ class Case:
         """Both element laws in one word: `normal`, or `uniform x rademacher` where they differ."""
         same = self.elements_q == self.elements_k
         return self.elements_q if same else f"{self.elements_q} x {self.elements_k}"
+
+
+@lru_cache(maxsize=4096)
+def _cell(case: Case) -> Case:
+    if case.rounds or case.transform:
+        return case
+    d_model = None if case.weights is None else case.d_model
+    return replace(case, scale="none", d_model=d_model, d_v=None)
 
 
 def _changed(case: Case) -> dict[str, object]:

@@ -49,6 +49,7 @@ class Row:
     detectable: float | None = None
     verdict: Verdict | None = None
     note: str = ""
+    look: int | None = None
 
     @property
     def test(self) -> tuple[object, ...]:
@@ -67,12 +68,16 @@ def distinct_tests(rows: Iterable[Row]) -> int:
 
 
 def decide(
-    rows: Sequence[Row], rates: Rates = DEFAULT_RATES, *, samples_only: bool = False
+    rows: Sequence[Row],
+    rates: Rates = DEFAULT_RATES,
+    *,
+    samples_only: bool = False,
+    accepted: int = 0,
 ) -> list[Row]:
     """Rows with their verdicts, judged together (Holm at the family's false-alarm rate).
 
     `samples_only`: the draws were given and no tolerance was, so that each row's tolerance is
-    what its draws detect.
+    what its draws detect. `accepted`: further tests of the family, which are not rejected.
 
     Examples:
         >>> from verify_variance.stats.predict import predict
@@ -82,19 +87,20 @@ def decide(
         'match'
 
     """
-    tests = distinct_tests(rows)
+    tests = distinct_tests(rows) + accepted
     judged = [_compared(row, rates, tests, samples_only) for row in rows]
+    identities = [row.test for row in judged]
     p_values: dict[tuple[object, ...], float] = {}
-    for row in judged:
+    for row, test in zip(judged, identities, strict=True):
         if row.p_value is not None:
-            p_values[row.test] = min(row.p_value, p_values.get(row.test, 1.0))
-    adjusted = _holm(p_values)
+            p_values[test] = min(row.p_value, p_values.get(test, 1.0))
+    adjusted = _holm(p_values, accepted)
     return [
         row
         if row.p_value is None
         # rows of one test differ in the slack of `within`: none is rejected beyond its own p-value
-        else _verdict(replace(row, p_adjusted=max(adjusted[row.test], row.p_value)), rates, tests)
-        for row in judged
+        else _verdict(replace(row, p_adjusted=max(adjusted[test], row.p_value)), rates, tests)
+        for row, test in zip(judged, identities, strict=True)
     ]
 
 
@@ -154,11 +160,13 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     )
 
 
-def _holm(p_values: dict[tuple[object, ...], float]) -> dict[tuple[object, ...], float]:
+def _holm(
+    p_values: dict[tuple[object, ...], float], accepted: int
+) -> dict[tuple[object, ...], float]:
     """Holm's step-down adjustment (1979): running maximum of `(m - i) p_(i)`, at most 1."""
-    adjusted, worst = {}, 0.0
+    adjusted, worst, tests = {}, 0.0, len(p_values) + accepted
     for i, (test, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
-        worst = max(worst, min(1.0, (len(p_values) - i) * p))
+        worst = max(worst, min(1.0, (tests - i) * p))
         adjusted[test] = worst
     return adjusted
 

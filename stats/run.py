@@ -77,9 +77,12 @@ class Run:
         return predicted_seconds(self.elements)
 
     def decided(
-        self, measured: Sequence[Mapping[tuple[str, float | None], Measurement]]
+        self, measured: Sequence[Mapping[tuple[str, float | None], Measurement]], accepted: int = 0
     ) -> list[Row]:
-        """The rows with their estimates and verdicts; `measured` is in the order of the cells."""
+        """The rows with their estimates and verdicts; `measured` is in the order of the cells.
+
+        `accepted` tests of the same family are known not to be rejected.
+        """
         of_cell = {c.case: (c, m) for c, m in zip(self.cells, measured, strict=True)}
         rows = []
         for row in self.rows:
@@ -90,7 +93,7 @@ class Run:
             reference = row.reference.at(cell.draws) if row.reference.at else row.reference
             row = replace(row, reference=reference, estimate=estimate, capped=cell.capped)
             rows.append(row)
-        return decide(rows, self.rates, samples_only=self.samples_only)
+        return decide(rows, self.rates, samples_only=self.samples_only, accepted=accepted)
 
 
 def _row(case: Case, quantity: str, drawn: Callable[[Case], Matrices] | None) -> Row:

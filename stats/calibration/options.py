@@ -5,9 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..checks import InputError, count, no_duplicates, positive
+from ..request import CaseOptions, DecisionOptions
 
 MOST_RUNS = 10**8
 SEEDS_OF_A_ROOT = 2**32
+
+
+@dataclass(frozen=True)
+class CalibratedCase(CaseOptions):  # noqa: D101
+    __doc__ = CaseOptions.__doc__
+    dk: tuple[str, ...] = ("16",)
+
+
+@dataclass(frozen=True)
+class NominalRates(DecisionOptions):  # noqa: D101
+    __doc__ = DecisionOptions.__doc__
+    false_alarm: float = 0.01  # one in a million takes more runs than anybody has time for
 
 
 @dataclass(frozen=True)

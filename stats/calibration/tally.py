@@ -1,0 +1,132 @@
+"""Many runs of one table, decided one by one and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..checks import InputError
+from ..decision import Row, decide, overall
+from ..run import Measured, Run
+from .checks import (
+    Check,
+    has_exact_law,
+    judged_checks,
+    law_checks,
+    share_check,
+    stated_false_alarm,
+    stated_share,
+)
+from .planted import planted_row
+
+Planted = tuple[int, float]  # the place of a row in the table, and its signed gap
+
+
+class Tally:
+    """Counts over runs of `run`, each with its own draws; `gaps` are planted on both sides.
+
+    Examples:
+        A table that calls a mismatch in every run is no better than its rate says:
+
+        >>> from verify_variance.stats.quantities import Moments
+        >>> from verify_variance.stats.request import CaseOptions, DecisionOptions
+        >>> run = Run.planned(CaseOptions(dk=("16",)), DecisionOptions(false_alarm=0.01))
+        >>> tally = Tally(run, ())
+        >>> for i in range(20):
+        ...     tally.add([{("logit", None): Moments(190620, 0.0, (190619 * 17.0, 0.0, 1.6e8))}])
+        >>> tally.judged()[0].verdict
+        'mismatch'
+
+    """
+
+    def __init__(self, run: Run, gaps: Sequence[float]) -> None:
+        first = {row.test: i for i, row in reversed(list(enumerate(run.rows)))}
+        self.run, self.runs = run, 0
+        self._of_tests = sorted(i for i in first.values() if run.rows[i].reference.kind != "none")
+        if not self._of_tests:
+            raise InputError("nothing to calibrate: no row has an exact theory; name others")
+        self._gaps = [sign * gap for gap in gaps for sign in (1, -1)]
+        self._counts: Counter[tuple[str, Planted | None]] = Counter()
+        self._planted: Counter[Planted] = Counter()
+        self._z: dict[int, list[float]] = {
+            i: [] for i in self._of_tests if has_exact_law(run.rows[i], run.rates)
+        }
+
+    def add(self, measured: Sequence[Measured]) -> None:
+        """Decide one run, and once more for every planted gap; `measured` as `Run.decided`."""
+        rows = self.run.decided(measured)
+        self.runs += 1
+        self._counts[overall(rows), None] += 1
+        for i, values in self._z.items():
+            z = rows[i].z
+            assert z is not None
+            values.append(z)
+        for i in self._of_tests:
+            for gap in self._gaps:
+                self._plant(rows, i, gap)
+
+    def _plant(self, rows: Sequence[Row], i: int, gap: float) -> None:
+        """One test's theory wrong, every other exact, as a table is judged."""
+        wrong = {
+            j: planted_row(row, gap, self.run.rates)
+            for j, row in enumerate(rows)
+            if row.test == rows[i].test
+        }
+        if wrong[i] is None:
+            return
+        changed = [wrong.get(j) or row for j, row in enumerate(rows)]
+        decided = decide(changed, self.run.rates, samples_only=self.run.samples_only)
+        self._planted[i, gap] += 1
+        self._counts[str(decided[i].verdict), (i, gap)] += 1
+
+    def judged(self) -> list[Row]:
+        """Every check with its verdict: false alarms, the law of z, planted gaps, undecided."""
+        return judged_checks([*self._of_table(), *self._of_laws(), *self._of_planted()])
+
+    def _of_table(self) -> list[Check]:
+        rates, case = self.run.rates, self.run.rows[0].case
+        stated = stated_false_alarm(self.run.rows, rates)
+        measured = stated_share(None, None, "not stated")
+        return [
+            share_check(check, "table", case, self._counts[verdict, None], self.runs, reference)
+            for check, verdict, reference in (
+                ("false alarm", "mismatch", stated),
+                ("undecided", "undecided", measured),
+            )
+        ]
+
+    def _of_laws(self) -> list[Check]:
+        return [
+            check
+            for i, values in self._z.items()
+            for check in law_checks(self.run.rows[i], _where(self.run.rows[i]), values)
+        ]
+
+    def _of_planted(self) -> list[Check]:
+        checks, power = [], self.run.rates.power
+        for (i, gap), runs in self._planted.items():
+            row, seen = self.run.rows[i], abs(gap) >= 1
+            for check, verdict, low, high in (
+                ("gap called", "mismatch", power, 1.0),
+                ("gap passed", "match", 0.0, 1 - power),
+            ):
+                stated = stated_share(
+                    *((low, high) if seen else (None, None)), "1 - power" if low == 0 else "power"
+                )
+                count = self._counts[verdict, (i, gap)]
+                checks.append(share_check(check, _where(row), row.case, count, runs, stated, gap))
+        return checks
+
+
+def _where(row: Row) -> str:
+    """A row in few words: its quantity, and what tells its case apart."""
+    case = row.case
+    parts = [
+        row.quantity,
+        "" if case.d_k is None else f"d_k {case.d_k}",
+        "" if case.n_keys is None else f"keys {case.n_keys}",
+        "" if case.elements == "normal" else case.elements,
+        "" if case.scale == "none" else case.scale,
+        *(f"{name} {value}" for name, value in case.parameters().items()),
+    ]
+    return ", ".join(filter(None, parts))
