@@ -100,12 +100,12 @@ def main_with(line):
 
 
 def test_the_command_prints_and_exits(capsys):
-    code, out, _ = calibrate_command(capsys, *"--dk 4 --runs 400 --tolerance 0.2".split())
+    code, out, _ = calibrate_command(capsys, *["--dk", "4", "--runs", "400", "--tolerance", "0.2"])
     assert code == 0
     assert "Calibrated: 8 of 8 checks hold." in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
     code, out, _ = calibrate_command(
-        capsys, *"--dk 4 --runs 20 --tolerance 0.2 --format json".split()
+        capsys, *["--dk", "4", "--runs", "20", "--tolerance", "0.2", "--format", "json"]
     )
     assert code == 3  # twenty runs show nothing
     assert json.loads(out)["verdict"] == "undecided"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from ..cases import Case, Reference
 from ..decision import Row, decide, distinct_tests
@@ -39,9 +40,9 @@ class Check(Row):
         return self.check, self.where, self.planted
 
 
-def judged_checks(checks: Sequence[Check]) -> list[Row]:
+def judged_checks(checks: Sequence[Check]) -> list[Check]:
     """The checks with their verdicts, one family, each at the gap that the runs detect."""
-    return decide(checks, OUR_RATES, samples_only=True)
+    return cast("list[Check]", decide(checks, OUR_RATES, samples_only=True))
 
 
 def share_check(check: str, where: str, case: Case, count: int, runs: int, stated: Reference,

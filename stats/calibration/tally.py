@@ -79,7 +79,7 @@ class Tally:
         self._planted[i, gap] += 1
         self._counts[str(decided[i].verdict), (i, gap)] += 1
 
-    def judged(self) -> list[Row]:
+    def judged(self) -> list[Check]:
         """Every check with its verdict: false alarms, the law of z, planted gaps, undecided."""
         return judged_checks([*self._of_table(), *self._of_laws(), *self._of_planted()])
 
@@ -104,15 +104,18 @@ class Tally:
 
     def _of_planted(self) -> list[Check]:
         checks, power = [], self.run.rates.power
+        called, passed = (
+            stated_share(power, 1.0, "power"),
+            stated_share(0.0, 1 - power, "1 - power"),
+        )
+        smaller = stated_share(None, None, "below the gap that power is about")
         for (i, gap), runs in self._planted.items():
-            row, seen = self.run.rows[i], abs(gap) >= 1
-            for check, verdict, low, high in (
-                ("gap called", "mismatch", power, 1.0),
-                ("gap passed", "match", 0.0, 1 - power),
+            row = self.run.rows[i]
+            for check, verdict, stated in (
+                ("gap called", "mismatch", called),
+                ("gap passed", "match", passed),
             ):
-                stated = stated_share(
-                    *((low, high) if seen else (None, None)), "1 - power" if low == 0 else "power"
-                )
+                stated = stated if abs(gap) >= 1 else smaller
                 count = self._counts[verdict, (i, gap)]
                 checks.append(share_check(check, _where(row), row.case, count, runs, stated, gap))
         return checks
