@@ -18,7 +18,7 @@ from .conventions import scale_factor
 
 _ROOM = 0.02  # a ratio this close to a candidate's names it; neighbouring candidates differ by more
 _EXACT = 1e-4  # room of a factor that was probed, not sampled
-_HEADS = (8, 12, 16, 4, 6, 32, 10, 20, 24, 40, 48, 64, 96, 128)  # the commonest first
+COMMON_HEADS = (8, 12, 16, 4, 6, 32, 10, 20, 24, 40, 48, 64, 96, 128)  # the commonest first
 _PADDINGS = (16, 32, 64, 128, 8)  # kernels round head_dim up to a multiple of these
 _LARGEST_WRITTEN = 2**14  # beyond it any number is near 1/sqrt(integer)
 TRUNCATED_SD = 0.8796256610342398  # standard deviation of a unit normal cut at +-2
@@ -183,7 +183,7 @@ def _dimensions(d_k: int | None, scale: str | None, n_heads: int | None) -> Iter
     if d_k is None or scale not in (None, "none", "sqrt-dk"):
         return
     already = 1 / math.sqrt(d_k) if scale == "none" else 1.0
-    for heads in dict.fromkeys(filter(None, (n_heads, *_HEADS))):
+    for heads in dict.fromkeys(filter(None, (n_heads, *COMMON_HEADS))):
         size = f"sqrt({heads * d_k})" if scale == "none" else f"sqrt({heads})"
         where = "where none was" if scale == "none" else f"where d_k = {d_k} was"
         why = f"d_model = {heads * d_k} ({heads} heads) {where} meant"

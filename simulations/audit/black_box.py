@@ -8,8 +8,8 @@ the values and is not the values themselves: over the wrong axis each query meet
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from ...stats.arrays import LAYOUTS, as_numpy, rounding_of
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Attention = Callable[[Any, Any, Any], Any]
 ToArray = Callable[[NDArray[np.float32]], Any]
 
+LEAST_WIDTH = 16  # of the values, where d_k is less: keys that are seen in one call
 _ECHO = 1e-3  # weights this near to 0 and 1 throughout are values that came back
 
 
@@ -29,28 +31,69 @@ class ProbeError(AssertionError):
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """One call: the output (head, query, d), q and k as they went in, the unit roundoff.
+
+    `changed` says that the function wrote into them.
+    """
+
+    out: Array
+    q: Array
+    k: Array
+    rounding: float
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BlackBox:
-    """An attention function with the layout and the arrays it takes."""
+    """An attention function with the layout and the arrays it takes.
+
+    `more` are further arguments of every call, made from NumPy's arrays by `to_array`.
+    """
 
     attention: Attention
     layout: str
     to_array: ToArray
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def heads(self, q: Array) -> int:
+        """How many of the heads of q the function is given: one where its layout has none."""
+        return len(q) if "h" in self.layout else 1
+
+    def call(self, q: Array, k: Array, v: Array) -> Seen:
+        """Call it with q (head, query, d_k), k and v (head, key, d); what it saw and returned.
+
+        In layouts without heads only the first is handed over.
+        """
+        heads = self.heads(q)
+        given = [self.to_array(self._placed(x[:heads])) for x in (q, k, v)]
+        # copied before the call: a function may scale q in place
+        saw_q, saw_k = (self._taken(np.array(as_numpy(x))) for x in given[:2])
+        out = self.attention(*given, **self.more)
+        out = out[0] if isinstance(out, tuple | list) else out
+        found = self._taken(as_numpy(out, "attention's output"))
+        if found.shape != (expected := (heads, q.shape[1], v.shape[2])):
+            raise ProbeError(f"the output must be shaped {expected}, got {found.shape}")
+        after_q, after_k = (self._taken(as_numpy(x)) for x in given[:2])
+        kept = np.array_equal(after_q, saw_q) and np.array_equal(after_k, saw_k)
+        return Seen(found, saw_q, saw_k, max(rounding_of(given[0]), rounding_of(out)), not kept)
 
     def weights(self, q: Array, k: Array) -> tuple[Array, Array, Array, float]:
         """Weights (head, query, key), q and k as the function saw them, and its unit roundoff.
 
-        q and k are (head, length, d_k); in layouts without heads only the first is handed over.
+        Values are one-hot over as many keys at a time as kernels allow, which want them as wide
+        as the keys.
         """
-        heads = len(q) if "h" in self.layout else 1
-        values = _one_hot(heads, *k.shape[1:])
-        given = [self.to_array(self._placed(x[:heads])) for x in (q, k, values)]
-        out = self.attention(*given)
-        out = out[0] if isinstance(out, tuple | list) else out
-        seen = [self._taken(as_numpy(x, "attention's output")) for x in (given[0], given[1], out)]
-        if seen[2].shape != values.shape:
-            raise ProbeError(f"the output must be shaped {values.shape}, got {seen[2].shape}")
-        rounding = max(rounding_of(given[0]), rounding_of(out))
-        return seen[2][..., : k.shape[1]], seen[0], seen[1], rounding
+        keys, d_k = k.shape[1:]
+        width = max(d_k, min(keys, LEAST_WIDTH))
+        parts = []
+        for first in range(0, keys, width):
+            values = np.zeros((len(k), keys, width))
+            shown = np.arange(first, min(first + width, keys))
+            values[:, shown, shown - first] = 1.0
+            seen = self.call(q, k, values)
+            parts.append(seen.out[..., : len(shown)])
+        return np.concatenate(parts, -1), seen.q, seen.k, seen.rounding
 
     def _placed(self, x: Array) -> NDArray[np.float32]:
         x = x.swapaxes(0, 1) if self.layout == "blhd" else x
@@ -65,35 +108,42 @@ class BlackBox:
 
 
 def open_box(
-    attention: Attention, q: Array, k: Array, layout: str, dtype: str, array: ToArray | None
+    attention: Attention,
+    q: Array,
+    k: Array,
+    layout: str,
+    dtype: str,
+    array: ToArray | None,
+    complain: Callable[[Array], str] | None = None,
 ) -> BlackBox:
     """The function with the first layout and kind of array that give weights over the keys.
 
-    Raises ProbeError, with what each attempt met, where none does.
+    `complain` says what is wrong with weights (head, query, key), "" if nothing. Raises ProbeError,
+    with what each attempt met, where no layout and no kind of array will do.
     """
     tried: dict[str, str] = {}
-    first: Exception | None = None
-    makers = {"given arrays": array} if array else dict(_makers(dtype))
+    first: BaseException | None = None
+    makers = {"given arrays": array} if array else dict(array_makers(dtype))
     for kind, to_array in makers.items():
         for name in LAYOUTS if layout == "auto" else (layout,):
             box = BlackBox(attention, name, to_array)
             try:
-                complaint = _complaint(box.weights(q, k)[0])
-            except Exception as error:
+                said = (complain or complaint)(box.weights(q, k)[0])
+            except (Exception, SystemExit) as error:
                 # whatever it raises, the next layout or framework may be the one it wants
                 first = first or error
-                complaint = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:100]}"
-            if not complaint:
+                said = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:100]}"
+            if not said:
                 return box
-            tried[f"{name}, {kind}"] = complaint
-    met = "".join(f"\n  {attempt}: {complaint}" for attempt, complaint in tried.items())
+            tried[f"{name}, {kind}"] = said
+    met = "".join(f"\n  {attempt}: {said}" for attempt, said in tried.items())
     raise ProbeError(
         f"attention(q, k, v) gave no weights over {k.shape[1]} keys; name its layout "
         f"({', '.join(LAYOUTS)}), or array= to make its arrays from NumPy's{met}"
     ) from first
 
 
-def _complaint(weights: Array) -> str:
+def complaint(weights: Array) -> str:
     """What is wrong with weights (head, query, key), or ""."""
     finite = weights[np.isfinite(weights).all(-1)]
     if not finite.size:
@@ -105,14 +155,7 @@ def _complaint(weights: Array) -> str:
     return ""
 
 
-def _one_hot(heads: int, length: int, d_k: int) -> Array:
-    """Values (head, key, max(d_k, length)): kernels want them as wide as the keys."""
-    values = np.zeros((heads, length, max(d_k, length)))
-    values[:, np.arange(length), np.arange(length)] = 1.0
-    return values
-
-
-def _makers(dtype: str) -> Iterator[tuple[str, ToArray]]:
+def array_makers(dtype: str) -> Iterator[tuple[str, ToArray]]:
     """NumPy first, then what is loaded: a function that takes NumPy's arrays needs no other."""
     if dtype != "bfloat16" or "ml_dtypes" in sys.modules:
         yield "NumPy arrays", lambda x: x.astype(np.dtype(dtype))

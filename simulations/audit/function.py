@@ -2,31 +2,95 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from ...stats.audit.findings import Audit, Finding
 from ...stats.audit.options import AuditOptions
+from ...stats.decision import Verdict
+from ...stats.failures import InconclusiveError
+from .arguments import argument_findings
+from .black_box import ProbeError
+from .forms import Form, find_form
 from .guard import guarded
-from .probe import probe_factor
+from .outputs import leaves_arguments, row_sums, values_through, wrong_axis
+from .positions import position_findings
+from .precision import precision_findings
+from .scaling import factor_findings, measured_points
+from .subject import Subject, opened, other_layout
 
 
 def audit_function(attention: Any, name: str, options: AuditOptions) -> Audit:
     """The findings about a function of (q, k, v), called on arrays of our own."""
-    findings = []
-    with guarded():
-        for size in options.sizes:
-            probe = probe_factor(attention, size, layout=options.layout, n_heads=options.heads)
-            expected = options.factor(size)
-            right = abs(probe.factor / expected - 1) <= probe.rtol and not probe.unlike
-            findings.append(
-                Finding(
-                    "factor",
-                    f"d_k = {size}",
-                    "match" if right else "mismatch",
-                    expected=expected,
-                    measured=probe.factor,
-                    allowed=probe.rtol,
-                    place={"d_k": size},
-                )
+    facts = _versions(attention)
+    with guarded(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            subject = opened(attention, options, options.dtype[0])
+        except ProbeError as error:
+            findings = [_unopened(attention, options, error)]
+        else:
+            facts["layout"] = subject.axes
+            findings = [*_findings(subject)]
+    return Audit(name, "callable", tuple(findings), facts, options.convention)
+
+
+def _findings(subject: Subject) -> Iterator[Finding]:
+    if (axis := wrong_axis(subject)) is not None:
+        yield axis
+        return
+    try:
+        form = find_form(subject.box, *subject.draw(subject.d_k))
+        yield _form_finding(form)
+        if not form.known:
+            return
+        points, refused = measured_points(subject, form)
+        base = next((p for p in points if p.d_k * form.heads == subject.d_k), points[0])
+        extra, positions = position_findings(subject, form, base)
+        yield from factor_findings(subject, points, extra)
+        yield from refused
+        yield from positions
+        yield row_sums(subject, form, base.factor)
+        yield values_through(subject)
+        yield from leaves_arguments(subject)
+        yield from argument_findings(subject, form, base)
+        yield from precision_findings(subject, form, base)
+    except InconclusiveError as error:
+        yield Finding("factor", "", "undecided", str(error), "too-little-seen")
+
+
+def _form_finding(form: Form) -> Finding:
+    if form.slug in ("plain", "zero"):
+        return Finding("form", "factor q.k", "match")
+    bound = form.curve.bound if form.curve else None
+    verdict: Verdict = "measured" if form.known else "undecided"
+    if form.slug == "softmax-twice":
+        verdict = "mismatch"
+    return Finding("form", form.slug, verdict, form.said, form.slug, measured=bound)
+
+
+def _unopened(attention: Any, options: AuditOptions, error: ProbeError) -> Finding:
+    """A function over the wrong axis of the layout that was declared, or none that can be told."""
+    if options.layout != "auto":
+        other = other_layout(attention, options, options.dtype[0])
+        if other is not None:
+            heads = float(options.heads)
+            said = (
+                f"in layout {options.layout} each query meets {heads:g} keys, one for each head, "
+                f"not 16: it attends over the axis of the heads, and takes layout {other.axes}"
             )
-    return Audit(name, "callable", tuple(findings), {}, options.convention)
+            where, slug = f"layout {options.layout}", "attends-over-heads"
+            return Finding("axis", where, "mismatch", said, slug, 16.0, heads)
+    return Finding("call", "", "undecided", " ".join(str(error).split()), "no-weights")
+
+
+def _versions(attention: Any) -> dict[str, str]:
+    """Versions of the libraries that a function comes from or works on."""
+    root = str(getattr(attention, "__module__", "") or "").partition(".")[0]
+    names = [name for name in dict.fromkeys([root, "jax", "torch", "numpy"]) if name in sys.modules]
+    versions = {name: getattr(sys.modules[name], "__version__", "") for name in names}
+    return {name: str(version) for name, version in versions.items() if version}

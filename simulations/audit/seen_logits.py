@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...stats.failures import InconclusiveError
 from .black_box import Array, BlackBox
@@ -22,11 +23,15 @@ class SeenLogits:
     """Products and logits about their row means, over the keys that a row's weights show.
 
     `odd` is what changes sign with q, `even` what does not; `product` is q.k. All are 1-D over
-    the points kept; a row's mean takes one of them.
+    the points kept; a row's mean takes one of them. `q` and `k` are what was handed over, `saw_q`
+    and `saw_k` those as the function saw them, and `kept` the points (head, query, key).
     """
 
     q: Array
     k: Array
+    saw_q: Array
+    saw_k: Array
+    kept: NDArray[np.bool_]
     product: Array
     odd: Array
     even: Array
@@ -49,22 +54,38 @@ class SeenLogits:
         factor = float(self.product @ self.odd / (self.product @ self.product))
         return factor, float(np.sqrt(np.mean((self.odd - factor * self.product) ** 2)))
 
+    def of_head(self, head: int) -> SeenLogits:
+        """What one head shows of it."""
+        kept = np.zeros_like(self.kept)
+        kept[head] = self.kept[head]
+        chosen = kept[self.kept]
+        parts = {name: getattr(self, name)[chosen] for name in ("product", "odd", "even")}
+        points = int(kept.sum() - kept.any(-1).sum())
+        return replace(self, kept=kept, points=points, **parts)
+
+    def centred(self, x: Array) -> Array:
+        """A function of (head, query, key) at the points kept, about its row means over them."""
+        return _centred(x, self.kept)
+
+
+def _centred(x: Array, kept: NDArray[np.bool_]) -> Array:
+    counts = np.maximum(kept.sum(-1, keepdims=True), 1)
+    centred: Array = (x - np.where(kept, x, 0.0).sum(-1, keepdims=True) / counts)[kept]
+    return centred
+
 
 def seen_logits(box: BlackBox, q: Array, k: Array) -> SeenLogits:
     """The logits that q and -q make with k (both (head, length, d_k))."""
-    plus, seen_q, seen_k, rounding = box.weights(q, k)
+    plus, saw_q, saw_k, rounding = box.weights(q, k)
     minus = box.weights(-q, k)[0]
     kept = (plus >= LEAST_WEIGHT) & (minus >= LEAST_WEIGHT)
     kept &= kept.sum(-1, keepdims=True) > 1
     logs = [np.log(np.where(kept, p, 1.0)) for p in (plus, minus)]
-    found = (seen_q @ seen_k.swapaxes(-1, -2), (logs[0] - logs[1]) / 2, (logs[0] + logs[1]) / 2)
-    counts = np.maximum(kept.sum(-1, keepdims=True), 1)
-    product, odd, even = (
-        (x - np.where(kept, x, 0.0).sum(-1, keepdims=True) / counts)[kept] for x in found
-    )
+    found = (saw_q @ saw_k.swapaxes(-1, -2), (logs[0] - logs[1]) / 2, (logs[0] + logs[1]) / 2)
+    product, odd, even = (_centred(x, kept) for x in found)
     mass = float(np.nanmean(plus.sum(-1)))
     points = int(kept.sum() - kept.any(-1).sum())
-    return SeenLogits(q, k, product, odd, even, mass, points, rounding)
+    return SeenLogits(q, k, saw_q, saw_k, kept, product, odd, even, mass, points, rounding)
 
 
 def seen_in_range(box: BlackBox, q: Array, k: Array) -> SeenLogits:

@@ -57,6 +57,29 @@ def decided_finding(
     )
 
 
+def judged(
+    check: str,
+    where: str,
+    right: bool,
+    said: str = "",
+    cause: str | None = None,
+    *,
+    expected: float | None = None,
+    measured: float | None = None,
+    allowed: float | None = None,
+) -> Finding:
+    """A match where `right`; else a mismatch, with what it says and its cause.
+
+    Examples:
+        >>> judged("row sums", "16 keys", True, "rows sum to 2", measured=1.0).said
+        ''
+
+    """
+    if right:
+        return Finding(check, where, "match", "", None, expected, measured, allowed)
+    return Finding(check, where, "mismatch", said, cause, expected, measured, allowed)
+
+
 @dataclass(frozen=True, slots=True)
 class Audit:
     """All findings about a target, and facts about it such as the versions of what was run."""

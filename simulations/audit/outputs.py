@@ -1,0 +1,107 @@
+"""What an attention makes of its weights: their sums, the values, and which axis they run over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...stats.audit.findings import Finding, judged
+from ...stats.decision import Verdict
+from .black_box import Array
+from .forms import Form
+from .seen_logits import seen_in_range
+from .subject import Subject
+
+_WRONG_AXIS = {
+    "softmax-over-queries": "the weights of each key sum to 1 over the queries: the softmax runs "
+    "over the wrong axis",
+    "softmax-over-heads": "the weights of each pair sum to 1 over the heads: the softmax runs over "
+    "the wrong axis",
+    "softmax-over-batch": "every weight is 1: the softmax runs over an axis of length 1, the batch",
+}
+
+
+def wrong_axis(subject: Subject) -> Finding | None:
+    """The finding of a softmax that runs over an axis other than that of the keys."""
+    q, k = subject.draw(subject.d_k)
+    weights = subject.box.weights(q, k)[0]
+    tolerance = 10 * subject.rtol
+    if _near_one(weights.sum(-1), tolerance):
+        return None
+    sums = {
+        "softmax-over-batch": weights,
+        "softmax-over-queries": weights.sum(-2),
+        "softmax-over-heads": weights.sum(0) if len(weights) > 1 else np.zeros(1),
+    }
+    for slug, total in sums.items():
+        if _near_one(total, tolerance):
+            mean = float(weights.sum(-1).mean())
+            return Finding("axis", "", "mismatch", _WRONG_AXIS[slug], slug, 1.0, mean, tolerance)
+    return None
+
+
+def _near_one(x: Array, tolerance: float) -> bool:
+    return bool((np.abs(x - 1) <= tolerance).all())
+
+
+def row_sums(subject: Subject, form: Form, factor: float) -> Finding:
+    """Whether weights sum to 1; a sink, keys of padding and a scaled output are told apart."""
+    q, k = subject.draw(subject.d_k)
+    seen = seen_in_range(subject.box, q, k)
+    weights = subject.box.weights(seen.q, k)[0]
+    mass, tolerance = weights.sum(-1), 10 * subject.rtol
+    mean = float(mass.mean())
+
+    def found(verdict: Verdict, said: str = "", cause: str | None = None) -> Finding:
+        where = f"{k.shape[1]} keys"
+        return Finding("row sums", where, verdict, said, cause, 1.0, mean, tolerance)
+
+    if _near_one(mass, tolerance):
+        return found("match")
+    if np.ptp(mass) <= tolerance * mean:
+        said = f"every row sums to {mean:.6g}: the output is multiplied by it"
+        return found("mismatch", said, "output-scaled")
+    if form.known and (mass < 1).all():
+        with np.errstate(over="ignore"):
+            room = (1 - mass)[..., None] / weights * np.exp(form.logits(factor, seen))
+        room = room[seen.kept & (weights > 1e-4)]
+        if room.size and np.ptp(room) <= 1e-3 * room.mean():
+            return found(*_missing(float(room.mean())))
+    said = "the weights of a row do not sum to 1, by amounts that no sink explains"
+    return found("mismatch", said, "row-sums")
+
+
+def _missing(room: float) -> tuple[Verdict, str, str]:
+    """What `room`, the sum of exp of the logits that are not among the keys, stands for."""
+    whole = round(room)
+    if whole == 1 and abs(room - 1) < 1e-3:
+        return "measured", "softmax1: rows have one more key for nothing, of logit 0", "softmax1"
+    if whole > 1 and abs(room / whole - 1) < 1e-3:
+        said = f"rows count {whole} keys of logit 0 that are not there: padding that is not masked?"
+        return "mismatch", said, "padding-counted"
+    return "measured", f"rows have a sink of logit {np.log(room):.4g} besides the keys", "sink"
+
+
+def values_through(subject: Subject) -> Finding:
+    """Whether the output is linear in the values, so that one-hot ones show the weights."""
+    q, k = subject.draw(subject.d_k)
+    weights = subject.box.weights(q, k)[0]
+    rng = np.random.default_rng((subject.options.chosen_seed, 1))
+    values = rng.standard_normal((len(k), k.shape[1], max(subject.d_k, 16)))
+    out = subject.box.call(q, k, values).out
+    wanted = weights @ values[: len(weights)]
+    ratio = float((out * wanted).sum() / (wanted * wanted).sum())
+    left = float(np.sqrt(np.mean((out - ratio * wanted) ** 2) / np.mean(wanted**2)))
+    linear, allowed = left <= 100 * subject.rtol, 10 * subject.rtol
+    said = "the output is not the sum of the weights times the values: are values normalised?"
+    right = linear and abs(ratio - 1) <= allowed
+    numbers = {"expected": 1.0, "measured": ratio, "allowed": allowed}
+    return judged("values", "", right, said, "values-not-linear", **numbers)
+
+
+def leaves_arguments(subject: Subject) -> list[Finding]:
+    """A finding where the function writes into q or k."""
+    q, k = subject.draw(subject.d_k)
+    if not subject.box.call(q, k, k[..., :1].repeat(max(subject.d_k, 16), -1)).changed:
+        return []
+    said = "it writes into its arguments: q or k are not the same after the call"
+    return [Finding("arguments", "q, k", "measured", said, "writes-arguments")]

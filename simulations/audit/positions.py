@@ -1,0 +1,177 @@
+"""Whether the factor is the same for every key, query and head, and for many keys.
+
+Kernels work in blocks of keys and carry a running maximum from one to the next: an error there
+shows in later blocks alone, so that as many keys as two of the usual blocks, and a rest, are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...stats.audit.factors import Point
+from ...stats.audit.findings import Finding, judged
+from .black_box import Array, Mask
+from .forms import Form, floor_of
+from .scaling import first_line
+from .seen_logits import LEAST_WEIGHT, seen_in_range
+from .subject import Subject
+
+MANY = 272  # two blocks of 128 keys and a rest of 16
+MANY_COARSE = 144  # in half precision, which NumPy multiplies slowly
+_CHUNK = 16  # the smallest block that kernels use
+_EACH = slice(None)
+_ALL = (_EACH, _EACH, _EACH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Logits (head, query, key) of many keys beside what they should be, where both are seen."""
+
+    weights: Array
+    odd: Array
+    wanted: Array
+    kept: Mask
+    floor: float
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return int(self.odd.shape[-1])
+
+    def slopes(self, parts: list[tuple[slice, ...]]) -> tuple[Array, float]:
+        """The slope of logits on what they should be in each part, and the rms of what is left.
+
+        A part is (heads, queries, keys); logits are taken about their row means over its keys.
+        """
+        slopes, left, points = [], 0.0, 0
+        for part in parts:
+            kept = self.kept[part]
+            x, y = (about_means(array[part], kept) for array in (self.wanted, self.odd))
+            below = float((x * x).sum())
+            slopes.append(float((x * y).sum()) / below if below else 1.0)
+            left += float(((y - slopes[-1] * x) ** 2).sum())
+            points += int(kept.sum())
+        return np.array(slopes), float(np.sqrt(left / max(points, 1)))
+
+
+def about_means(x: Array, kept: Mask) -> Array:
+    """An array about its row means over the points kept, and 0 elsewhere."""
+    counts = np.maximum(kept.sum(-1, keepdims=True), 1)
+    means = np.where(kept, x, 0.0).sum(-1, keepdims=True) / counts
+    centred: Array = np.where(kept, x - means, 0.0)
+    return centred
+
+
+def position_findings(
+    subject: Subject, form: Form, base: Point
+) -> tuple[list[Point], list[Finding]]:
+    """The factor at many keys, and what differs between keys, queries, heads and lengths."""
+    if base.factor == 0:
+        return [], []
+    try:
+        rows = _rows(subject, form, base)
+    except (Exception, SystemExit) as error:  # a function may be made for short rows alone
+        said = f"with many keys it fails: {type(error).__name__}: {first_line(error)}"
+        return [], [Finding("many keys", "", "measured", said)]
+    if (wrong := _lost(rows) or _difference(rows, base, subject)) is not None:
+        return [], [wrong]
+    factor = base.factor * float(rows.slopes([_ALL])[0][0])
+    allowed = 3 * subject.rtol
+    right = abs(factor / base.factor - 1) <= allowed
+    said = f"the factor depends on the number of keys: {base.factor:.6g} at {base.n_keys}"
+    finding = _found(rows, right, base.factor, factor, allowed, said, "factor-by-length")
+    return [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)], [finding]
+
+
+def _found(
+    rows: _Rows,
+    right: bool,
+    expected: float,
+    measured: float,
+    allowed: float,
+    said: str,
+    cause: str,
+) -> Finding:
+    numbers = {"expected": expected, "measured": measured, "allowed": allowed}
+    return judged("many keys", f"{rows.keys} keys", right, said, cause, **numbers)
+
+
+def _rows(subject: Subject, form: Form, base: Point) -> _Rows:
+    q, k = subject.draw(subject.d_k, MANY if subject.rtol < 1e-3 else MANY_COARSE)
+    seen = seen_in_range(subject.box, q, k)
+    plus, minus = (subject.box.weights(sign * seen.q, k)[0] for sign in (1, -1))
+    kept = (plus >= LEAST_WEIGHT) & (minus >= LEAST_WEIGHT)
+    odd = np.where(kept, (np.log(plus) - np.log(minus)) / 2, 0.0)
+    floor = 100 * floor_of(seen, subject.d_k)
+    return _Rows(plus, odd, form.logits(base.factor, seen), kept, floor)
+
+
+def _difference(rows: _Rows, base: Point, subject: Subject) -> Finding | None:
+    """What differs from block to block of keys, from query to query or from head to head.
+
+    Each is held to explain all that is seen; where none does, the many keys are wrong in a way
+    that has no name.
+    """
+    heads, queries, _ = rows.odd.shape
+    axes: dict[str, list[tuple[slice, ...]]] = {
+        "key": [(_EACH, _EACH, chunk) for chunk in _chunks(rows.keys)],
+        "query": [(_EACH, slice(i, i + 1), _EACH) for i in range(queries)],
+        "head": [(slice(h, h + 1), _EACH, _EACH) for h in range(heads)],
+    }
+    for axis, parts in axes.items():
+        slopes, left = rows.slopes(parts)
+        if left > rows.floor:
+            continue
+        off = np.abs(slopes / slopes[-1 if axis == "query" else 0] - 1) > 300 * subject.rtol
+        if not off.any():
+            return _shifted(rows) if axis == "key" else None
+        return _by_axis(rows, axis, base.factor * slopes, off, 300 * subject.rtol)
+    left = rows.slopes([_ALL])[1]
+    said = f"logits of many keys are off by {left:.3g} (rms) in a way that has no known cause"
+    return _found(rows, False, 0.0, left, rows.floor, said, "many-keys-wrong")
+
+
+def _by_axis(rows: _Rows, axis: str, factors: Array, off: Mask, allowed: float) -> Finding:
+    one, other = (-1, 0) if axis == "query" else (0, int(np.argmax(off)))
+    step = _CHUNK if axis == "key" else 1
+    where = [f"{axis} {index % len(factors) * step}" for index in (one, other)]
+    said = (
+        f"the factor depends on the {axis}: {factors[one]:.6g} at {where[0]}, "
+        f"{factors[other]:.6g} at {where[1]}"
+    )
+    numbers = float(factors[one]), float(factors[other]), allowed
+    return _found(rows, False, *numbers, said, f"factor-by-{axis}")
+
+
+def _chunks(keys: int) -> list[slice]:
+    return [slice(first, first + _CHUNK) for first in range(0, keys, _CHUNK)]
+
+
+def _lost(rows: _Rows) -> Finding | None:
+    """Keys without any weight, such as a rest that is no whole block."""
+    lost = np.flatnonzero((rows.weights <= 0).all((0, 1)))
+    if not len(lost):
+        return None
+    said = f"{len(lost)} of {rows.keys} keys have no weight in any row, the first is key {lost[0]}"
+    return _found(rows, False, rows.keys, rows.keys - len(lost), 0.0, said, "keys-dropped")
+
+
+def _shifted(rows: _Rows) -> Finding | None:
+    """Blocks whose logits are shifted against the first block's, unlike from row to row."""
+    chunks, kept = _chunks(rows.keys), rows.kept
+    left = rows.odd - rows.wanted * rows.slopes([_ALL])[0][0]
+    counts = np.stack([kept[..., chunk].sum(-1) for chunk in chunks], -1)
+    sums = [np.where(kept[..., c], left[..., c], 0.0).sum(-1) for c in chunks]
+    means = np.where(counts > 0, np.stack(sums, -1) / np.maximum(counts, 1), np.nan)
+    shifts = np.nan_to_num(np.abs(means - means[..., :1])).max((0, 1))
+    if (largest := float(shifts.max())) <= rows.floor:
+        return None
+    first = chunks[int(np.argmax(shifts > rows.floor))].start
+    said = (
+        f"from key {first} on logits are shifted against those of the first keys, by up to "
+        f"{largest:.3g} and not alike in all rows: is the running sum rescaled where a new block "
+        "raises the maximum?"
+    )
+    return _found(rows, False, 0.0, largest, rows.floor, said, "block-rescaling")

@@ -1,0 +1,132 @@
+"""The factor of q.k at several head dimensions, numbers of heads and of keys, and its name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...stats.audit.factors import Known, Point, exponent, named_factor
+from ...stats.audit.findings import Finding, judged
+from ...stats.failures import InconclusiveError
+from .black_box import ProbeError
+from .forms import Form
+from .subject import N_KEYS, Subject
+
+
+def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Finding]]:
+    """The factor at every size asked for, and with one head less; sizes that it does not take."""
+    points, refused = [], []
+    heads = subject.options.heads
+    sizes = [(size, heads) for size in subject.options.sizes if size % form.heads == 0]
+    if "h" in subject.box.layout and heads > 1:
+        sizes.append((subject.d_k, heads - 1))
+    for size, n_heads in sizes:
+        q, k = subject.draw(size, n_heads=n_heads)
+        try:
+            factor = form.factor(subject.box, q, k)
+        except InconclusiveError:
+            raise
+        except (Exception, SystemExit) as error:  # a function may be made for one size alone
+            said = f"at d_k = {size} it fails: {type(error).__name__}: {first_line(error)}"
+            place = {"d_k": size}
+            refused.append(Finding("factor", f"d_k = {size}", "measured", said, place=place))
+            continue
+        used = n_heads if "h" in subject.box.layout else form.heads
+        points.append(Point(size // form.heads, used, N_KEYS, factor))
+    if not points:
+        raise ProbeError("no factor could be measured at any d_k; " + refused[0].said)
+    return points, refused
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return str(error).partition("\n")[0][:100]
+
+
+def factor_findings(
+    subject: Subject, points: Sequence[Point], extra: Sequence[Point] = ()
+) -> list[Finding]:
+    """A finding for each d_k, and one for the exponent; the first says what the factor is.
+
+    `extra` are points of other numbers of keys: they help to name the factor.
+    """
+    known = named_factor([*points, *extra], 2 * subject.rtol)
+    spoken = _spokesman(points, subject)
+    findings = [_of_point(subject, point, known, said=point is spoken) for point in points]
+    return [*findings, *_exponent(subject, points)]
+
+
+def _of_point(subject: Subject, point: Point, known: Sequence[Known], said: bool) -> Finding:
+    wanted, heads = subject.options.factor(point.d_k), subject.options.heads
+    right = abs(point.factor / wanted - 1) <= subject.rtol
+    fewer = "" if point.n_heads != heads - 1 else f", {point.n_heads} heads"
+    return Finding(
+        "factor",
+        f"d_k = {point.d_k}{fewer}",
+        "match" if right else "mismatch",
+        _sentence(point, wanted, known, subject.options.convention) if said else "",
+        None if right or not known else known[0].slug,
+        wanted,
+        point.factor,
+        subject.rtol,
+        {"d_k": point.d_k},
+    )
+
+
+def _spokesman(points: Sequence[Point], subject: Subject) -> Point:
+    """The point that speaks for all: the first that is wrong, else that of the base size."""
+    at_base = [point for point in points if point.d_k == subject.d_k] or list(points)
+    wrong = [
+        point
+        for point in [*at_base, *points]
+        if abs(point.factor / subject.options.factor(point.d_k) - 1) > subject.rtol
+    ]
+    return (wrong or at_base)[0]
+
+
+def _sentence(point: Point, wanted: float, known: Sequence[Known], convention: str) -> str:
+    """What the factor is: its divisor, its name, and what it does where it is wrong."""
+    factor = point.factor
+    said = f"at d_k = {point.d_k} it {_acts(factor)}"
+    ratio = factor / wanted
+    names = "; or ".join(f"{one.formula}: {one.met}" for one in known[:3])
+    if abs(ratio - 1) < 1e-2 and known and known[0].slug == convention:
+        return f"{said}: {known[0].formula}, {known[0].met}"
+    wrong = f", where {convention} {_acts(wanted)}"
+    if ratio <= 0:
+        size = "the softmax does not look at q.k as it should"
+    elif ratio < 1:
+        size = f"logits are {1 / ratio:.4g} times too small, the softmax too flat"
+    else:
+        size = f"logits are {ratio:.4g} times too large, the softmax too peaked"
+    named = names or "no known mistake or convention gives these factors"
+    return f"{said} ({named}){'' if abs(ratio - 1) < 1e-2 else f'{wrong}: {size}'}"
+
+
+def _acts(factor: float) -> str:
+    if factor == 0:
+        return "multiplies q.k by 0"
+    if abs(factor) < 1:
+        return f"divides by {1 / factor:.4f}"
+    return f"multiplies by {factor:.6g}" if factor != 1 else "leaves q.k unscaled"
+
+
+def _exponent(subject: Subject, points: Sequence[Point]) -> list[Finding]:
+    line = exponent(points)
+    if line is None:
+        return []
+    asked = [Point(p.d_k, p.n_heads, p.n_keys, subject.options.factor(p.d_k)) for p in points]
+    wanted = exponent(asked)
+    assert wanted is not None
+    logs = [math.log(point.d_k) for point in points]
+    mean = sum(logs) / len(logs)
+    off = [abs(x - mean) for x in logs]
+    allowed = subject.rtol * sum(off) / sum(x * x for x in off)  # every factor off by rtol
+    sizes = [point.d_k for point in points]
+    where = f"d_k = {min(sizes)} to {max(sizes)}"
+    error = "" if line[1] <= allowed else f"; no single power: its error is {line[1]:.2g}"
+    said = f"the factor goes as d_k^{line[0]:.4f}, not ^{wanted[0]:g}{error}"
+    right = abs(line[0] - wanted[0]) <= allowed
+    slope = round(line[0], 12)  # beyond that it is rounding of the logarithms
+    numbers = {"expected": wanted[0], "measured": slope, "allowed": allowed}
+    return [judged("exponent of d_k", where, right, said, None, **numbers)]

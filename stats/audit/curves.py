@@ -1,0 +1,72 @@
+"""How logits answer to q.k: in proportion, capped by tanh, or clipped; with its parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Shape = Literal["linear", "softcap", "clip", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`factor x` for small products x; `bound` is C of `C tanh(factor x / C)`, or of a clip."""
+
+    shape: Shape
+    factor: float
+    bound: float | None = None
+
+
+def curve_of(x: Array, y: Array, rounding: float) -> Curve:
+    """The curve through logits y at products x of one sign, both growing in size, (0, 0) left out.
+
+    `rounding` is the unit roundoff of the logits; 64 of it are allowed, relative to 1 + |y|.
+
+    Examples:
+        >>> x = -np.linspace(1, 60, 16)
+        >>> curve = curve_of(x, 20 * np.tanh(x / 8 / 20), 2.0**-53)
+        >>> curve.shape, round(curve.factor, 9), round(curve.bound, 9)
+        ('softcap', 0.125, 20.0)
+        >>> curve_of(x, np.clip(x / 8, -5, 5), 2.0**-53)
+        Curve(shape='clip', factor=0.125, bound=5.0)
+        >>> curve_of(x, x / 8, 2.0**-53).shape
+        'linear'
+
+    """
+    allowed = 64 * rounding * (1 + np.abs(y))
+    factor = float(x @ y / (x @ x))
+    if (np.abs(y - factor * x) <= allowed).all():
+        return Curve("linear", factor)
+    return _clipped(x, y, allowed) or _capped(x, y, allowed) or Curve("unknown", float(y[0] / x[0]))
+
+
+def _clipped(x: Array, y: Array, allowed: Array) -> Curve | None:
+    bound = float(np.abs(y).max())
+    flat = np.abs(y) >= bound - allowed
+    if flat.all() or flat.sum() < 2:
+        return None
+    inside = ~flat
+    factor = float(x[inside] @ y[inside] / (x[inside] @ x[inside]))
+    fitted = np.clip(factor * x, -bound, bound)
+    return Curve("clip", factor, bound) if (np.abs(y - fitted) <= allowed).all() else None
+
+
+def _capped(x: Array, y: Array, allowed: Array) -> Curve | None:
+    from scipy.optimize import least_squares
+
+    def off(logs: Array) -> Array:
+        factor, bound = np.exp(logs)
+        off: Array = (bound * np.tanh(factor * x / bound) - np.abs(y) * np.sign(x)) / allowed
+        return off
+
+    sign = float(np.sign(x[0] * y[0]))
+    start = np.log([abs(y[0] / x[0]), 1.1 * np.abs(y).max()])
+    best = least_squares(off, start, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    if np.abs(best.fun).max() > 1:
+        return None
+    factor, bound = np.exp(best.x)
+    return Curve("softcap", sign * float(factor), float(bound))

@@ -1,0 +1,310 @@
+"""The audit names planted mistakes, and leaves alone what was reported as one and is none.
+
+Each is rebuilt as a small function from a real report (repository and number beside it). Nothing
+is drawn but the inputs, and those from a fixed seed: only rounding errs.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from verify_variance.simulations.audit.function import audit_function
+from verify_variance.stats.audit.options import audit_options
+
+QUICK = {"dk": [40, 64, 72, 80, 96], "dtype": ["float32"]}
+
+
+def turned(x):
+    return x.swapaxes(-1, -2)
+
+
+def softmax(x, axis=-1):
+    with np.errstate(invalid="ignore"):
+        e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def attends(logits):
+    """Attention over the last two axes from a function of q and k."""
+    return lambda q, k, v: softmax(logits(q, k)) @ v
+
+
+def times(factor):
+    """Plain attention whose factor is a function of d_k."""
+    return attends(lambda q, k: q @ turned(k) * np.float32(factor(q.shape[-1])))
+
+
+def unit(x):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True))
+
+
+def root(q):
+    return np.float32(q.shape[-1] ** -0.5)
+
+
+def pad(d, step):
+    return -(-d // step) * step
+
+
+def audited(attention, **options):
+    return audit_function(attention, "planted", audit_options(QUICK | options))
+
+
+def causes(audit):
+    return {f.cause for f in audit.findings if f.verdict == "mismatch" and f.cause}
+
+
+def inverse_layer(q, k, v):  # the kernel is not told of the layer
+    return softmax(q @ turned(k) * root(q)) @ v
+
+
+def biased(q, k, v, bias=None):
+    logits = q @ turned(k)
+    return softmax((logits if bias is None else logits + bias) * root(q)) @ v
+
+
+def cap_after_mask(q, k, v, mask=None):
+    logits = q @ turned(k) * root(q)
+    logits = logits if mask is None else logits + np.where(mask, 0, np.float32(-1e9))
+    return softmax(10 * np.tanh(logits / 10)) @ v
+
+
+def scale_ignored(q, k, v, scale=None):
+    return softmax(q @ turned(k) * root(q)) @ v
+
+
+def gains_ignored(q, k, v, q_scale=None, k_scale=None):
+    return softmax(unit(q) @ turned(unit(k)) * root(q)) @ v
+
+
+def gains_used(q, k, v, q_scale=1.0, k_scale=1.0):
+    return softmax((unit(q) * q_scale) @ turned(unit(k) * k_scale) * root(q)) @ v
+
+
+def value_scale_ignored(q, k, v, attention_value_scale=0.707):
+    return softmax(q @ turned(k) * root(q)) @ v
+
+
+def root_forgotten(q, k, v, scale=None):
+    if scale is not None:
+        q = q * np.float32(scale / q.shape[-1])  # the default was meant to be divided out
+    return softmax(q @ turned(k) * root(q)) @ v
+
+
+def scale_multiplies(q, k, v, scale=1.0):
+    return softmax(q @ turned(k) * root(q) * np.float32(scale)) @ v
+
+
+def cap_ignored(q, k, v, logits_soft_cap=None):
+    return softmax(q @ turned(k) * root(q)) @ v
+
+
+def qk_norm_flash(q, k, v):  # default/scale in place of scale/default, on normalised vectors
+    q, k = (x / np.sqrt((x**2).sum(-1, keepdims=True)) for x in (q, k))
+    return softmax(q @ turned(k) * np.float32(1 / (10 * q.shape[-1]))) @ v
+
+
+def online(q, k, v, block=64, rescale=True, later=1.0, rest=True, padding=0):
+    """Attention block by block of keys with a running maximum, as kernels do it."""
+    n = k.shape[-2] if rest else k.shape[-2] // block * block or k.shape[-2]
+    best = np.full((*q.shape[:-1], 1), -np.inf, np.float32)
+    total, out = 0.0, 0.0
+    for first in range(0, n, block):
+        keys, values = k[..., first : first + block, :], v[..., first : first + block, :]
+        scale = root(q) * np.float32(1.0 if first == 0 else later)
+        logits = q @ turned(keys) * scale
+        if padding and (short := block - logits.shape[-1]):
+            logits = np.concatenate([logits, np.zeros((*logits.shape[:-1], short), "f")], -1)
+            values = np.concatenate(
+                [values, np.zeros((*v.shape[:-2], short, v.shape[-1]), "f")], -2
+            )
+        top = np.maximum(best, logits.max(-1, keepdims=True))
+        p = np.exp(logits - top)
+        old = np.exp(best - top)
+        total = total * old + p.sum(-1, keepdims=True)
+        out = out * (old if rescale else 1.0) + p @ values
+        best = top
+    return out / total
+
+
+def over_heads(q, k, v):  # wants (B, L, H, D) and attends over the axis before the last two
+    w = np.einsum("bqhd,bkhd->bhqk", q, k) * root(q)
+    return np.einsum("bhqk,bkhd->bqhd", softmax(w), v)
+
+
+def score_mod_sink(q, k, v):  # the sink's normaliser is applied to weights, then softmax again
+    logits = q @ turned(k) * root(q)
+    top = np.maximum(logits.max(-1, keepdims=True), 0)
+    e = np.exp(logits - top)
+    return softmax(e / (e.sum(-1, keepdims=True) + np.exp(-top))) @ v
+
+
+MISTAKES = {
+    "A1 inverse layer not passed on (transformers 44380)": (
+        inverse_layer, {"expected": "inverse-layer:11"}, "sqrt-dk"),
+    "A1 unscaled wanted, default kept (transformers 44380)": (
+        inverse_layer, {"expected": "none"}, "sqrt-dk"),
+    "A2 scaled before and in the kernel (transformers 38290)": (
+        attends(lambda q, k: (q * root(q)) @ turned(k) * root(q)), {}, "dk"),
+    "A3 multiplied by sqrt(d) (maxtext 1349)": (times(lambda d: d**0.5), {}, "upside-down"),
+    "A4 mscale^2 missing (transformers 47435)": (
+        times(lambda d: d**-0.5), {"expected": "mscale:40:0.707"}, "sqrt-dk"),
+    "A4 mscale for mscale_all_dim (transformers 47435)": (
+        times(lambda d: (0.1 * 0.707 * math.log(40) + 1) ** 2 * d**-0.5),
+        {"expected": "mscale:40"}, "mscale"),
+    "A5 no scale (mlc-llm 3426)": (times(lambda d: 1.0), {}, "none"),
+    "A8 d_model of the heads there (vit-pytorch 65)": (
+        attends(lambda q, k: q @ turned(k) * np.float32((q.shape[1] * q.shape[-1]) ** -0.5)),
+        {}, "sqrt-dmodel"),
+    "A8 d_model of 12 heads (ng-video-lecture 6)": (
+        times(lambda d: (12 * d) ** -0.5), {}, "sqrt-dmodel"),
+    "A9 divided by d (cntkx 10)": (times(lambda d: 1 / d), {}, "dk"),
+    "A9 scale 0 used literally (SKaiNET 880)": (times(lambda d: 0.0), {}, "zero"),
+    "A10 inverted scale on normalised vectors (x-transformers 190)": (
+        qk_norm_flash, {"expected": "cosine:10"}, "power"),
+    "A11 root forgotten in the default (denoising-diffusion 314)": (
+        root_forgotten, {}, "default-not-divided-out"),
+    "A12 learned gains never applied (x-transformers 352)": (
+        gains_ignored, {}, "argument-ignored"),
+    "A14 bias scaled too (tt-metal 42891)": (biased, {}, "bias-scaled"),
+    "A17 224 for 256 (transformers 31891)": (
+        times(lambda d: 224**-0.5), {"expected": "query-pre-attn-scalar:256"}, "constant"),
+    "A18 padded head dimension (ipex-llm 12619)": (
+        times(lambda d: pad(d, 32) ** -0.5), {}, "padded-dk"),
+    "A18 padded to a power of two (SageAttention 166)": (
+        times(lambda d: (1 << (d - 1).bit_length()) ** -0.5), {}, "padded-dk"),
+    "A19 A30 scale= accepted and ignored (timm 2280, torchtitan 2170)": (
+        scale_ignored, {}, "argument-ignored"),
+    "A21 weights as logits (transformers 41026)": (score_mod_sink, {}, "softmax-twice"),
+    "A22 value scale read, never applied (Megatron-Bridge 4155)": (
+        value_scale_ignored, {}, "argument-ignored"),
+    "A24 softmax of the raw scores (RaBitQCache 1)": (times(lambda d: 1.0), {}, "none"),
+    "A25 a port that scales what is unscaled (transformers 20828)": (
+        times(lambda d: d**-0.5), {"expected": "none"}, "sqrt-dk"),
+    "A27 attends over the heads (xformers 922)": (
+        over_heads, {"layout": "bhld"}, "attends-over-heads"),
+    "A29 overflow before the scale (ultralytics 24990)": (
+        attends(lambda q, k: q @ turned(k) * root(q).astype(q.dtype)),
+        {"dtype": ["float16"]}, "overflow-before-scale"),
+    "a constant that is right at 64": (times(lambda d: 1 / 8), {}, "constant"),
+    "sqrt of the number of heads": (
+        attends(lambda q, k: q @ turned(k) * np.float32(q.shape[1] ** -0.5)), {}, "sqrt-heads"),
+    "sqrt of the length": (
+        attends(lambda q, k: q @ turned(k) * np.float32(q.shape[-2] ** -0.5)), {}, "sqrt-length"),
+    "half the roots": (times(lambda d: d**-0.25), {}, "half-the-roots"),
+    "a minus sign": (times(lambda d: -(d**-0.5)), {}, "negative"),
+    "exp2 without log2(e)": (times(lambda d: math.log(2) * d**-0.5), {}, "exp2-without-log2e"),
+    "softmax over queries": (
+        lambda q, k, v: softmax(q @ turned(k) * root(q), axis=-2) @ v, {}, "softmax-over-queries"),
+    "softmax over heads": (
+        lambda q, k, v: softmax(q @ turned(k) * root(q), axis=1) @ v, {}, "softmax-over-heads"),
+    "softmax over the batch": (
+        lambda q, k, v: softmax(q @ turned(k) * root(q), axis=0) @ v, {}, "softmax-over-batch"),
+    "softmax twice": (
+        attends(lambda q, k: softmax(q @ turned(k) * root(q))), {}, "softmax-twice"),
+    "accumulator not rescaled": (
+        lambda q, k, v: online(q, k, v, rescale=False), {}, "block-rescaling"),
+    "later blocks scaled again": (
+        lambda q, k, v: online(q, k, v, later=0.5), {}, "factor-by-key"),
+    "the rest of the keys dropped": (
+        lambda q, k, v: online(q, k, v, rest=False), {}, "keys-dropped"),
+    "padding keys counted": (lambda q, k, v: online(q, k, v, padding=1), {}, "padding-counted"),
+    "cap after the mask": (cap_after_mask, {}, "mask-leaks"),
+    "cap accepted and ignored": (cap_ignored, {}, "argument-ignored"),
+    "scale= times the default": (scale_multiplies, {}, "scale-on-top-of-default"),
+    "output scaled": (lambda q, k, v: inverse_layer(q, k, v) * np.float32(2**0.5), {},
+                      "output-scaled"),
+    "a scale for one head of its own": (
+        attends(lambda q, k: q @ turned(k) * root(q)
+                * np.linspace(1, 2, q.shape[1], dtype="f")[:, None, None]), {}, "factor-by-head"),
+    "a scale that grows with the position": (
+        attends(lambda q, k: q @ turned(k) * root(q)
+                * (1 + np.arange(q.shape[-2], dtype="f") // 64)[:, None]), {}, "factor-by-query"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_named(name):
+    attention, options, cause = MISTAKES[name]
+    audit = audited(attention, **options)
+    assert audit.verdict == "mismatch"
+    assert cause in causes(audit)
+    first = next(f for f in audit.findings if f.cause == cause and f.said)
+    assert first.verdict == "mismatch"
+
+
+def shifted(q, k, v, bias=None):
+    logits = q @ turned(k) * root(q) + np.float32(30)
+    return softmax(logits if bias is None else logits + bias) @ v
+
+
+def exp2(q, k, v):
+    logits = q @ turned(k) * (root(q) * np.float32(math.log2(math.e)))
+    p = np.exp2(logits - logits.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True) @ v
+
+
+def masked(q, k, v, mask=None):
+    logits = q @ turned(k) * root(q)
+    return softmax(logits if mask is None else np.where(mask, logits, -np.inf)) @ v
+
+
+def scaled(q, k, v, scale=None, softcap=None):
+    logits = q @ turned(k) * (root(q) if scale is None else np.float32(scale))
+    return softmax(logits if softcap is None else softcap * np.tanh(logits / softcap)) @ v
+
+
+def causal(q, k, v):
+    logits = q @ turned(k) * root(q)
+    return softmax(np.where(np.tri(*logits.shape[-2:], dtype=bool), logits, -np.inf)) @ v
+
+
+def in_place(q, k, v):
+    q *= root(q)
+    return softmax(q @ turned(k)) @ v
+
+
+NON_MISTAKES = {
+    "plain": (times(lambda d: d**-0.5), {}),
+    "B1 scales q, not the product (transformers 22444)": (
+        attends(lambda q, k: (q * root(q)) @ turned(k)), {}),
+    "B2 square root twice (guided-diffusion 38)": (
+        attends(lambda q, k: (q * np.sqrt(root(q))) @ turned(k * np.sqrt(root(q)))), {}),
+    "B3 layer divided out and multiplied back (Megatron-LM 320)": (
+        attends(lambda q, k: (q @ turned(k) * (root(q) / 12)).astype("f") * 12), {}),
+    "B4 the dimension of the values (gpt-2 49)": (
+        lambda q, k, v: softmax(q @ turned(k) * np.float32(v.shape[-1] ** -0.5)) @ v,
+        {"dk": [16, 64]}),
+    "B6 unscaled after QK-norm (mlc-llm 3485)": (
+        attends(lambda q, k: unit(q) @ turned(unit(k))), {"expected": "none"}),
+    "QK-norm, then 1/sqrt(d_k)": (gains_used, {}),
+    "a constant added": (shifted, {}),
+    "exp2 with log2(e)": (exp2, {}),
+    "the maximum not subtracted": (
+        lambda q, k, v: (p := np.exp(q @ turned(k) * root(q))) / p.sum(-1, keepdims=True) @ v, {}),
+    "block by block": (online, {}),
+    "a boolean mask": (masked, {}),
+    "scale= and softcap= used": (scaled, {}),
+    "causal": (causal, {}),
+    "a cap of 50": (attends(lambda q, k: 50 * np.tanh(q @ turned(k) * root(q) / 50)), {}),
+    "softmax1": (
+        lambda q, k, v: (p := np.exp(q @ turned(k) * root(q))) / (1 + p.sum(-1, keepdims=True)) @ v,
+        {}),
+    "q scaled in place": (in_place, {}),
+    "muP": (times(lambda d: 1 / d), {"expected": "dk"}),
+    "T5": (times(lambda d: 1.0), {"expected": "none"}),
+    "16-bit, q scaled first": (
+        attends(lambda q, k: (q * root(q).astype(q.dtype)) @ turned(k)), {"dtype": ["float16"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NON_MISTAKES)
+def test_what_is_no_mistake_passes(name):
+    attention, options = NON_MISTAKES[name]
+    audit = audited(attention, **options)
+    assert audit.verdict == "match", [f for f in audit.findings if f.verdict != "match"]
+
+
+def test_the_table_is_long_enough():
+    assert len(MISTAKES) >= 20
+    assert len(NON_MISTAKES) >= 8
