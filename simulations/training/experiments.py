@@ -1,0 +1,188 @@
+"""From experiments to logs: runs are trained a few at a time, and nothing twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ...stats.training.arms import Arm, arm_of
+from ...stats.training.presets import (
+    NORMED,
+    TUNING,
+    Experiment,
+    Run,
+    fixed_runs,
+    tuned_runs,
+    tuning_runs,
+)
+from ..keys import cell_key
+from .model import Shape
+from .steps import programs, schedule, windows_at
+from .text import SYMBOLS, Text, help_text, validation_starts
+
+TOGETHER = 4
+"""Runs that one program trains side by side: more would not fit a processor's caches."""
+_VALIDATION = {"characters": 64, "topics": 256}
+_PROBED = 16  # held-out windows that the logged quantities are of
+_DIGITS = 6
+
+Log = dict[str, Any]
+Done = dict[str, Log]
+
+
+def run_name(run: Run) -> str:
+    """The name of a run in a journal.
+
+    Examples:
+        >>> run_name(Run("d_k 16", "none", 0.005, 0))
+        'd_k 16/none/0.005/0'
+
+    """
+    return f"{run.experiment}/{run.arm}/{run.rate:g}/{run.replicate}"
+
+
+def run_experiment(
+    experiment: Experiment, seed: int, done: Done, finished: Callable[[Done], None]
+) -> None:
+    """Train what is not in `done`; `finished` gets the logs of each batch of runs.
+
+    First the tuning runs, then all arms at the fixed rate, then each at its best rate. A batch is
+    trained whole or not at all, so that a run has the same neighbours, and bits, after a stop.
+    """
+    text = help_text(experiment.task, experiment.length)
+    for batch in _planned(experiment, done):
+        if any(run_name(run) not in done for run in batch):
+            logs = train(experiment, batch, seed, text)
+            found = dict(zip(map(run_name, batch), logs, strict=True))
+            done |= found
+            finished(found)
+
+
+def _planned(experiment: Experiment, done: Done) -> Iterator[list[Run]]:
+    """All batches in order; the last ones are known only when the tuning runs are done."""
+    yield from _batches(tuning_runs(experiment))
+    yield from _batches(fixed_runs(experiment))
+    yield from _batches(tuned_runs(experiment, best_rates(experiment, done)))
+
+
+def count_runs(experiments: Iterable[Experiment]) -> int:
+    """Runs that are certain: those at tuned rates come on top."""
+    return sum(len([*tuning_runs(e), *fixed_runs(e)]) for e in experiments)
+
+
+def best_rates(experiment: Experiment, done: Done) -> dict[str, float]:
+    """The rate of each arm with the lowest validation loss on the tuning replicate."""
+    best: dict[str, tuple[float, float]] = {}
+    for run in tuning_runs(experiment):
+        loss = done[run_name(run)]["validation_loss"][-1]
+        loss = math.inf if loss is None else loss
+        best[run.arm] = min(best.get(run.arm, (math.inf, run.rate)), (loss, run.rate))
+    return {arm: rate for arm, (_, rate) in best.items()}
+
+
+def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
+    """Runs of one program, `TOGETHER` at a time; the last batch may be smaller."""
+    listed = list(runs)
+    for normed in (False, True):
+        alike = [run for run in listed if (run.arm in NORMED) == normed]
+        for i in range(0, len(alike), TOGETHER):
+            yield alike[i : i + TOGETHER]
+
+
+def shape_of(experiment: Experiment, *, normed: bool) -> Shape:
+    """The sizes of an experiment's model."""
+    outputs = SYMBOLS if experiment.task == "characters" else 2
+    e = experiment
+    return Shape(e.d_model, e.n_heads, e.n_layers, e.d_ff, e.length, SYMBOLS, outputs, normed)
+
+
+def train(experiment: Experiment, runs: Sequence[Run], seed: int, text: Text) -> list[Log]:
+    """The logs of runs that are trained side by side; short batches repeat their last run.
+
+    A log has lists over the logged steps: `steps`, `training_loss` (mean since the last),
+    `validation_loss`, `accuracy`, every quantity of `probes.probe` as [layers][heads], and what
+    was not finite; None stands for a number that is not finite itself.
+    """
+    lanes = [*runs, *[runs[-1]] * (TOGETHER - len(runs))]
+    e, shape = experiment, shape_of(experiment, normed=runs[0].arm in NORMED)
+    begin, advance, look = programs(shape, e.dtype)
+    arms = _stacked([arm_of(run.arm, e.d_k, e.d_model) for run in lanes])
+    keys = jnp.stack([_key(seed, e, run.replicate, "weights") for run in lanes])
+    starts = np.stack([_order(seed, e, run.replicate, text) for run in lanes], axis=1)
+    rates = schedule(e.steps)[:, None] * np.array([run.rate for run in lanes])
+    tokens = (jnp.asarray(text.symbols), jnp.asarray(text.classes))
+    held_out = windows_at(tokens, validation_starts(text, _VALIDATION[e.task]), e.length)
+    some = windows_at(tokens, validation_starts(text, _PROBED), e.length)
+    state = begin(keys, arms)
+    points: list[dict[str, Any]] = [{"step": 0} | look(state.params, arms, held_out, some)]
+    for first in range(0, e.steps, e.every):
+        part = slice(first, first + e.every)
+        state, steps = advance(state, arms, tokens, starts[part], rates[part].astype(np.float32))
+        seen = look(state.params, arms, held_out, some)
+        points.append({"step": min(first + e.every, e.steps), "trained": steps} | seen)
+    return [_log(points, lane) for lane in range(len(runs))]
+
+
+def _stacked(arms: Sequence[Arm]) -> Any:
+    """One array for each number of the arms."""
+    return jax.tree.map(lambda *values: jnp.array(values), *arms)
+
+
+def _key(seed: int, experiment: Experiment, replicate: int, what: str) -> Any:
+    """The key of a replicate: the same for every arm, rate and dtype."""
+    named = f"train/{experiment.task}/{'tuning' if replicate == TUNING else replicate}/{what}"
+    words = jnp.array(cell_key(seed, named), jnp.uint32)
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+def _order(seed: int, experiment: Experiment, replicate: int, text: Text) -> NDArray[np.int64]:
+    """Where the windows of each step start, [steps, batch]."""
+    key = _key(seed, experiment, replicate, "order")
+    size = (experiment.steps, experiment.batch)
+    places = np.asarray(jax.random.randint(key, size, 0, len(text.training)))
+    starts: NDArray[np.int64] = text.training[places]
+    return starts
+
+
+def _log(points: Sequence[dict[str, Any]], lane: int) -> Log:
+    log: Log = {"steps": [point["step"] for point in points]}
+    for name in points[0]:
+        if name != "step":
+            log[name] = [_rounded(np.asarray(point[name][lane])) for point in points]
+    trained = [point["trained"] for point in points[1:]]
+    losses = [np.asarray(part["loss"][:, lane], np.float64) for part in trained]
+    log["training_loss"] = [None, *(_rounded(part.mean()) for part in losses)]
+    log["largest_rise"] = _rounded(largest_rise(np.concatenate(losses)))
+    for name in ("scores", "gradients"):
+        log[f"lost_{name}"] = sum(int(part[name][:, lane].sum()) for part in trained)
+    log["lost_steps"] = int((~np.isfinite(np.concatenate(losses))).sum())
+    return log
+
+
+def largest_rise(losses: NDArray[np.float64], before: int = 10) -> float:
+    """Most that the loss of a step lies above the mean of the ten before it.
+
+    Examples:
+        >>> largest_rise(np.array([2.0] * 10 + [1.5, 2.45, 1.9]))
+        0.5
+
+    """
+    if len(losses) <= before:
+        return 0.0
+    sums = np.concatenate([[0.0], np.cumsum(losses)])
+    means = (sums[before:-1] - sums[: -before - 1]) / before
+    return float((losses[before:] - means).max())
+
+
+def _rounded(value: Any) -> Any:
+    """Plain numbers of a few digits, None where they are not finite."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [_rounded(item) for item in value]
+    number = float(value)
+    return float(f"{number:.{_DIGITS}g}") if math.isfinite(number) else None
