@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial, reduce
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,62 +11,63 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh
 
-from ..stats.cases import Case
 from ..stats.cells import Cell
-from ..stats.moments import Moments
-from ..stats.planning import elements_per_draw
-from ..stats.quantities import Measurement
 from ..stats.transforms.groups import LOGIT_MEANS
 from ..stats.transforms.stacks import draw_shape
-from .guards import check_blocks
+from .guards import Guard
 from .jacobian import jacobian_statistics
+from .parts import Measured, Part, Tally, Variable
 from .recipes import Key, block_key, cell_words, with_float64
-from .reduce import block_moments, row_moments, tree_sum
-from .rows import STEPS_IN_FLIGHT, block_tables, on_devices, rows_in_block
+from .reduce import row_moments, tree_sum
+from .rows import STEPS_IN_FLIGHT, block_table, on_devices, rows_in_block
 from .sharding import device_mesh, on_each_device
 from .variants import VariantNumbers, VariantRecipe, variant_logits, variant_recipe
 
 
-def measure_groups(
-    cell: Cell, seed: int, devices: Sequence[Any], progress: Callable[[int], None]
-) -> dict[tuple[str, float | None], Measurement]:
-    """Moments of what was asked for; every draw has its scale in it, so that the factor is 1."""
-    of_rows = cell.case.n_keys is not None
-    names = tuple(sorted(cell.measured)) if of_rows else LOGIT_MEANS
-    recipe, numbers = variant_recipe(cell.case)
-    rows = rows_in_block(int(np.prod(draw_shape(cell.case))))
-    mesh = device_mesh(devices)
-    key = cell_words(cell.case, seed)
-    found: list[Any] = []
-    counts: list[Any] = []
-    with with_float64(cell.case.dtype):
-        run = _compiled(recipe, names, rows, mesh)
-        for table in block_tables(cell.draws, rows, STEPS_IN_FLIGHT * len(devices)):
-            parts = [run(key, blocks, numbers) for blocks in on_devices(table, len(devices))]
-            found.append(np.concatenate([np.asarray(p, np.float64) for p in parts])[: len(table)])
-            counts.append(table[:, 2])
-            progress(int(table[:, 2].sum()) * elements_per_draw(cell.case))
-    return _merged(cell.case, names, np.concatenate(found), np.concatenate(counts), rows)
+class GroupSums:
+    """Sums of what was asked for; every draw has its scale in it, so that the factor is 1."""
 
+    name = "groups"
 
-def _merged(
-    case: Case, names: tuple[str, ...], sums: Any, counts: Any, rows: int
-) -> dict[tuple[str, float | None], Measurement]:
-    count, centre, first, second, third = np.column_stack([counts, sums[:, 0]]).T
-    check_blocks(
-        np.column_stack([count, centre + first / count, second, third]),
-        rows,
-        lattice=True,
-        what=f"{case.canonical()}, {names[0]}",
-    )
-    factor = None if case.n_keys is None else 1.0
-    return {
-        (name, factor): reduce(
-            Moments.merge,
-            (block_moments(b, int(n)) for b, n in zip(sums[:, i], counts, strict=True)),
+    def __init__(self, cell: Cell, seed: int) -> None:
+        of_rows = cell.case.n_keys is not None
+        self._case, self._seed = cell.case, seed
+        self._names = tuple(sorted(cell.measured)) if of_rows else LOGIT_MEANS
+        self._factor = 1.0 if of_rows else None
+        self.block = rows_in_block(int(np.prod(draw_shape(cell.case))))
+
+    def at_once(self, n_devices: int) -> int:
+        """Blocks between two looks at progress."""
+        return STEPS_IN_FLIGHT * n_devices
+
+    def measure(self, first: int, blocks: int, last: int, devices: Sequence[Any]) -> Part:
+        """Sums of blocks from `first` on, the last of `last` replicates."""
+        recipe, numbers = variant_recipe(self._case)
+        key, table = (
+            cell_words(self._case, self._seed),
+            block_table(first, blocks, last, self.block),
         )
-        for i, name in enumerate(names)
-    }
+        with with_float64(self._case.dtype):
+            run = _compiled(recipe, self._names, self.block, device_mesh(devices))
+            parts = [run(key, some, numbers) for some in on_devices(table, len(devices))]
+            found = np.concatenate([np.asarray(p, np.float64) for p in parts])[:blocks]
+        return Part(
+            first,
+            blocks,
+            {
+                (name, self._factor): np.column_stack([table[:, 2], found[:, i]])
+                for i, name in enumerate(self._names)
+            },
+        )
+
+    def guards(self) -> dict[Variable, Guard]:
+        """What looks at the blocks' sums."""
+        what = f"{self._case.canonical()}, {self._names[0]}"
+        return {(self._names[0], self._factor): Guard(self.block, lattice=True, what=what)}
+
+    def measured(self, tally: Tally, draws: int) -> Measured:
+        """What all blocks give."""
+        return dict(tally.moments)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,6 @@ from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from ..stats.cases import Case
-from ..stats.laws.logit_counts import LogitCounts
 from .drawing import Drawn, drawn_logits, prepared
 from .keys import block_words
 from .logits import CALL_BLOCKS, FEWEST_LANES, pairs_in_block
@@ -132,18 +131,11 @@ def _shared_out(
     return blocks, taken, kept
 
 
-def to_counts(
-    edges: NDArray[np.float64], cells: NDArray[np.int64], ends: NDArray[np.float64]
-) -> LogitCounts:
-    """The blocks of `count_pairs` merged."""
-    return LogitCounts(edges, cells.sum(0), float(ends[:, 0].min()), float(ends[:, 1].max()))
-
-
 def block_sums(cells: NDArray[np.int64], ends: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the guards look at: count, mean cell, S_2, S_3 and S_4 about it, and the extremes."""
+    """What the guards look at: count, mean cell, S_1 to S_4 about it (S_1 is 0), the extremes."""
     at = np.arange(cells.shape[1], dtype=np.float64)
     count = cells.sum(1)
     mean = cells @ at / count
     centred = at - mean[:, None]
     sums = [(cells * centred**r).sum(1) for r in (2, 3, 4)]
-    return np.column_stack([count, mean, *sums, ends])
+    return np.column_stack([count, mean, np.zeros_like(mean), *sums, ends])

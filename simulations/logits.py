@@ -7,7 +7,6 @@ digits (a block is centred on its own mean, and blocks are merged in float64 on 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -26,7 +25,7 @@ from .half import HalfRecipe
 from .keys import block_words
 from .layers import replicates_in_block
 from .recipes import block_key, cell_words, with_float64
-from .reduce import tree_sum
+from .reduce import block_moments, tree_sum
 from .sharding import device_mesh, on_each_device
 from .variants import replicates_of_pairs
 
@@ -143,8 +142,10 @@ def measure_blocks(
     """
     recipe, numbers = prepared(case, seed)
     devices = list(devices or jax.local_devices())
-    most = int(table[:, 4].max())  # lanes beyond it would be drawn for nothing
-    lanes = min(pairs_in_block(case), max(FEWEST_LANES, 1 << (most - 1).bit_length()))
+    lanes = pairs_in_block(case)
+    if not table[:, 2:4].any():  # first blocks alone: lanes beyond the last would draw for nothing
+        most = int(table[:, 4].max())
+        lanes = min(lanes, max(FEWEST_LANES, 1 << (most - 1).bit_length()))
     rows = []
     with with_float64(case.dtype):
         run = _compiled(recipe, lanes, device_mesh(devices))
@@ -174,21 +175,12 @@ def _descaled(rows: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     return rows * factors
 
 
+def split(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rows of `measure_blocks` as those of the logit and those of |x|: count, centre, sums."""
+    return rows[:, : 2 + ORDER], np.delete(rows, np.s_[1 : 2 + ORDER], axis=1)
+
+
 def to_moments(row: NDArray[np.float64]) -> dict[str, Moments]:
     """`logit` (order 8) and `abs_logit` (order 2) of one row of `measure_blocks`."""
-    count = int(row[0])
-    return {
-        "logit": _moments(count, row[1 : 2 + ORDER]),
-        "abs_logit": _moments(count, row[2 + ORDER :]),
-    }
-
-
-def _moments(count: int, sums: NDArray[np.float64]) -> Moments:
-    """Sums about a centre m moved onto the mean `m + S_1 / n`."""
-    shift = float(sums[1]) / max(count, 1)
-    about = [float(count), *(float(s) for s in sums[1:])]
-    moved = tuple(
-        sum(math.comb(r, j) * (-shift) ** (r - j) * about[j] for j in range(r + 1))
-        for r in range(2, len(about))
-    )
-    return Moments(count, float(sums[0]) + shift, moved)
+    parts = zip(("logit", "abs_logit"), split(row[None]), strict=True)
+    return {name: block_moments(part[0, 1:], int(row[0])) for name, part in parts}

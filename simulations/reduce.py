@@ -7,6 +7,7 @@ order of the additions is fixed by the length alone, and rounding grows only wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,14 @@ def _centred_sums(x: jax.Array, valid_rows: jax.Array | int) -> jax.Array:
 
 
 def block_moments(sums: np.ndarray, count: int) -> Moments:
-    """Moments of a block on the host, in float64, from its array [4] of `row_moments`.
+    """Moments of a block on the host, in float64: sums about a centre moved onto the mean.
+
+    With c near the mean and `S_r = sum (x - c)^r`, the mean is `c + S_1 / n`, and the sums about it
+    are `sum_j C(r, j) (-S_1 / n)^(r - j) S_j` (Pebay 2008, eq. 2.1 for a single sample).
+
+    Args:
+        sums: c, S_1, ... S_order of `count` values; all are finite where the count is not 0.
+        count: how many values; of none, the sums are 0.
 
     Examples:
         >>> import numpy as np
@@ -123,12 +131,14 @@ def block_moments(sums: np.ndarray, count: int) -> Moments:
         Moments(count=2, mean=2.0, sums=(2.0, 0.0))
 
     """
-    centre, first, second, third = (float(s) for s in sums)
-    shift = first / count
-    sums_2 = second - shift * first
-    return Moments(
-        count, centre + shift, (sums_2, third - 3 * shift * second + 2 * shift**2 * first)
+    centre, *powers = (float(s) for s in sums)
+    shift = powers[0] / max(count, 1)
+    about = [float(count), *powers]
+    moved = tuple(
+        sum(math.comb(r, j) * (-shift) ** (r - j) * about[j] for j in range(r + 1))
+        for r in range(2, len(about))
     )
+    return Moments(count, centre + shift, moved)
 
 
 def bin_counts(x: jax.Array, valid_rows: jax.Array | int) -> jax.Array:

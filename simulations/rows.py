@@ -6,9 +6,8 @@ program of its own, so that a quantity's bits do not depend on what else is aske
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial, reduce
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
@@ -22,19 +21,17 @@ from ..stats.cases import Case
 from ..stats.cells import Cell
 from ..stats.conventions import scale_factor
 from ..stats.counts import BinCounts
-from ..stats.moments import Moments
-from ..stats.planning import elements_per_draw
-from ..stats.quantities import Measurement
 from .drawing import Drawn, drawn_logits, prepared
 from .elements import sampler_of
-from .guards import check_blocks
+from .guards import Guard
 from .half_rows import BROKEN, COUNTED, Form, softmax_form, sums_of_whole
 from .jacobian import jacobian_statistics
 from .keys import block_words
 from .layers import replicates_in_block
+from .parts import Measured, Part, Tally, Variable
 from .random import box_muller, random_words, to_bits
 from .recipes import Key, block_key, cell_words, with_float64
-from .reduce import bin_counts, block_moments, row_moments
+from .reduce import bin_counts, row_moments
 from .rounding import rounded
 from .sharding import device_mesh, on_each_device
 
@@ -53,6 +50,7 @@ SETS = (
     (COUNTED,),
     (BROKEN,),
 )
+GUARDED = ("entropy", "second_prob", "jacobian_spectral")
 _BLOCK_LOGITS = 2**17  # in one block: large enough to keep the cores busy, small enough for caches
 _MOST_ROWS = 2**15
 _FEWEST_LANES = 256
@@ -128,60 +126,82 @@ def _compiled_sums(names: tuple[str, ...], form: Form | None, mesh: Mesh) -> Any
     return on_each_device(partial(_sums, names, form), mesh, split=(True, False, True))
 
 
-def measure_cell(
-    cell: Cell, seed: int, devices: Sequence[Any], progress: Callable[[int], None]
-) -> dict[tuple[str, float | None], Measurement]:
-    """Moments (for the median, counts) of what was asked for, by statistic and factor."""
-    sums: dict[tuple[str, float], list[NDArray[np.float64]]] = {}
-    counts: dict[tuple[str, float], BinCounts] = {}
-    for table, fetched in _batches(cell, seed, devices):
-        for key, blocks in fetched.items():
-            if key[0] == COUNTED:
-                part = BinCounts(blocks.sum(axis=0, dtype=np.int64))
-                counts[key] = counts[key].merge(part) if key in counts else part
-            else:
-                counted = blocks.shape[1] > 4  # the rows that are whole, before their sums
-                own = blocks if counted else np.column_stack([table[:, 2], blocks])
-                sums.setdefault(key, []).append(own)
-        progress(int(table[:, 2].sum()) * elements_per_draw(cell.case))
-    merged = {key: np.concatenate(blocks) for key, blocks in sums.items()}
-    _guard(cell, merged)
-    measured: dict[tuple[str, float | None], Measurement] = {
-        key: reduce(Moments.merge, (block_moments(block[1:], int(block[0])) for block in blocks))
-        for key, blocks in merged.items()
-        if key[0] in cell.measured
-    }
-    for key, found in counts.items():
-        measured[key] = found
-    return measured
+class RowSums:
+    """Sums of what was asked for, by statistic and factor; for the median, counts."""
 
+    name = "rows"
 
-def _batches(
-    cell: Cell, seed: int, devices: Sequence[Any]
-) -> Iterator[tuple[NDArray[np.uint32], dict[tuple[str, float], NDArray[Any]]]]:
-    """Blocks in order, some at a time: their table, and sums or counts of each by statistic."""
-    case, n_keys = cell.case, cell.case.n_keys
-    assert n_keys is not None
-    rows = block_rows(case)
-    # one block alone is no wider than it needs
-    lanes = min(rows, max(_FEWEST_LANES, 1 << (cell.draws - 1).bit_length()))
-    recipe, numbers = _recipe(case, seed)
-    mesh = device_mesh(devices)
-    key = cell_words(case, seed)
-    sets = [names for names in SETS if set(names) & set(cell.measured)]
-    real: Any = np.float64 if case.dtype == "float64" else np.float32
-    with with_float64(case.dtype):
-        draw = _compiled_draw(recipe, lanes, n_keys, mesh)
-        for table in block_tables(cell.draws, rows, STEPS_IN_FLIGHT * len(devices)):
-            pending: dict[tuple[tuple[str, ...], float], list[Any]] = {}
+    def __init__(self, cell: Cell, seed: int) -> None:
+        assert cell.case.n_keys is not None
+        self._cell, self._seed, self._n_keys = cell, seed, cell.case.n_keys
+        self.block = block_rows(cell.case)
+        self._sets = [names for names in SETS if set(names) & set(cell.measured)]
+
+    def at_once(self, n_devices: int) -> int:
+        """Blocks between two looks at progress."""
+        return STEPS_IN_FLIGHT * n_devices
+
+    def measure(self, first: int, blocks: int, last: int, devices: Sequence[Any]) -> Part:
+        """Sums of blocks from `first` on, the last of `last` replicates."""
+        table = block_table(first, blocks, last, self.block)
+        sums: dict[Variable, NDArray[np.float64]] = {}
+        seen: dict[Variable, NDArray[np.float64]] = {}
+        counts: dict[Variable, NDArray[np.int64]] = {}
+        for variable, found in self._fetched(table, devices).items():
+            if variable[0] == COUNTED:
+                counts[variable] = found.sum(axis=0, dtype=np.int64)
+                continue
+            whole = found.shape[1] > 4  # the rows that are whole, before their sums
+            rows = np.asarray(found if whole else np.column_stack([table[:, 2], found]), np.float64)
+            if variable[0] in self._cell.measured:
+                sums[variable] = rows
+            elif variable[0] in GUARDED:
+                seen[variable] = rows
+        return Part(first, blocks, sums, seen, counts)
+
+    def _fetched(
+        self, table: NDArray[np.uint32], devices: Sequence[Any]
+    ) -> dict[tuple[str, float], NDArray[Any]]:
+        """Sums or counts of each block, by statistic and factor."""
+        case, mesh = self._cell.case, device_mesh(devices)
+        lanes = self.block
+        if len(table) == 1 and not table[0, :2].any():  # one alone is no wider than it needs
+            lanes = min(lanes, max(_FEWEST_LANES, 1 << (int(table[0, 2]) - 1).bit_length()))
+        recipe, numbers = _recipe(case, self._seed)
+        key = cell_words(case, self._seed)
+        real: Any = np.float64 if case.dtype == "float64" else np.float32
+        pending: dict[tuple[tuple[str, ...], float], list[Any]] = {}
+        with with_float64(case.dtype):
+            draw = _compiled_draw(recipe, lanes, self._n_keys, mesh)
             for blocks in on_devices(table, len(devices)):
                 logits = draw(key, blocks, numbers)
-                for names, factor in product(sets, cell.factors):
-                    sums = _compiled_sums(names, softmax_form(case, names), mesh)(
-                        logits, real(factor), blocks
-                    )
+                for names, factor in product(self._sets, self._cell.factors):
+                    program = _compiled_sums(names, softmax_form(case, names), mesh)
+                    sums = program(logits, real(factor), blocks)
                     pending.setdefault((names, factor), []).append(sums)
-            yield table, _fetched(pending, len(table))
+            return _by_statistic(pending, len(table))
+
+    def guards(self) -> dict[Variable, Guard]:
+        """One statistic of each set: the sets share their draws."""
+        case = self._cell.case
+        signs = all(sampler_of(law)[0].packed for law in (case.elements_q, case.elements_k))
+        eps = float(np.finfo("float64" if case.dtype == "float64" else "float32").eps)
+        return {
+            (name, factor): Guard(
+                self.block,
+                lattice=signs or case.rounds_rows,
+                what=f"{case.canonical()}, {name}",
+                resolution=256 * eps,
+            )
+            for names, factor in product(self._sets, self._cell.factors)
+            for name in names
+            if name in GUARDED
+        }
+
+    def measured(self, tally: Tally, draws: int) -> Measured:
+        """Moments, and the counts behind a median."""
+        counts = {variable: BinCounts(bins) for variable, bins in tally.counts.items()}
+        return {**tally.moments, **counts}
 
 
 def _recipe(case: Case, seed: int) -> tuple[Drawn | str, Any]:
@@ -191,13 +211,11 @@ def _recipe(case: Case, seed: int) -> tuple[Drawn | str, Any]:
     return case.dtype, (real(case.logit_std), real(scale_factor(case) if case.rounds else 1.0))
 
 
-def block_tables(draws: int, rows: int, steps: int) -> Iterator[NDArray[np.uint32]]:
-    """(index high, index low, count) of every block, some blocks at a time."""
-    total = -(-draws // rows)
-    for first in range(0, total, steps):
-        last = min(first + steps, total)
-        table = [(*block_words(b), min(rows, draws - b * rows)) for b in range(first, last)]
-        yield np.array(table, np.uint32)
+def block_table(first: int, blocks: int, last: int, block: int) -> NDArray[np.uint32]:
+    """(index high, index low, count) of consecutive blocks, of which the last may not be full."""
+    counts = [block] * (blocks - 1) + [last]
+    table = [(*block_words(first + i), count) for i, count in enumerate(counts)]
+    return np.array(table, np.uint32)
 
 
 def on_devices(table: NDArray[np.uint32], n_devices: int) -> Iterator[NDArray[np.uint32]]:
@@ -207,7 +225,7 @@ def on_devices(table: NDArray[np.uint32], n_devices: int) -> Iterator[NDArray[np
         yield np.concatenate([part, np.repeat(part[-1:], n_devices - len(part), axis=0)])
 
 
-def _fetched(
+def _by_statistic(
     pending: dict[tuple[tuple[str, ...], float], list[Any]], n_blocks: int
 ) -> dict[tuple[str, float], NDArray[Any]]:
     fetched = {}
@@ -216,22 +234,3 @@ def _fetched(
         for i, name in enumerate(names):
             fetched[name, factor] = blocks[:, i]
     return fetched
-
-
-def _guard(cell: Cell, blocks: dict[tuple[str, float], NDArray[np.float64]]) -> None:
-    """Look at the blocks of one statistic of each set: the sets share their draws."""
-    case = cell.case
-    signs = all(sampler_of(law)[0].packed for law in (case.elements_q, case.elements_k))
-    few_units = 16 * float(np.finfo("float64" if case.dtype == "float64" else "float32").eps)
-    for (name, _), sums in blocks.items():
-        if name in ("entropy", "second_prob", "jacobian_spectral"):
-            count, centre, first, second, third = sums.T
-            sd = math.sqrt(max(second.sum(), 0.0) / count.sum())
-            if sd < 16 * few_units * abs(float(centre[0])):
-                continue  # rounding leaves few values, which say nothing of the draws
-            check_blocks(
-                np.column_stack([count, centre + first / np.maximum(count, 1), second, third]),
-                block_rows(case),
-                lattice=signs or case.rounds_rows,
-                what=f"{case.canonical()}, {name}",
-            )

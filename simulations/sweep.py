@@ -6,26 +6,18 @@ gives depends on (seed, cell, block index) alone, and blocks merge on the host i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..stats.cells import Cell
-from ..stats.laws.logit_counts import LogitCounts, count_edges
-from ..stats.moments import Moments
 from ..stats.planning import elements_per_draw
-from ..stats.quantities import Measurement
 from ..stats.transforms.groups import grouped
-from . import groups, laws, logits, rows
-from .elements import sampler_of
-from .guards import check_blocks
+from .groups import GroupSums
+from .pairs import PairCounts, PairSums
+from .parts import Measured, Part, Pass, Tally
+from .rows import RowSums
 
-Measured = dict[tuple[str, float | None], Measurement]
 Progress = Callable[[int], None]
-
-BATCH_ELEMENTS = 2e8  # random elements between two looks at progress: about a second on two cores
 
 
 def measure(
@@ -35,68 +27,54 @@ def measure(
 
     The factor is None for logit moments and counts, which scale exactly afterwards.
     """
+    return Sampling(cell, seed, devices, progress).until(cell.draws)
+
+
+class Sampling:
+    """The draws of a cell, block by block; they can be continued, and no full block is redrawn."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        seed: int,
+        devices: Sequence[Any],
+        progress: Progress = lambda elements: None,
+    ) -> None:
+        self._devices, self._progress = devices, progress
+        self._per_draw = elements_per_draw(cell.case)
+        self._passes = [(each, Tally(each.guards())) for each in passes_of(cell, seed)]
+
+    def until(self, draws: int) -> Measured:
+        """What the first `draws` replicates give; a later call asks for as many or more."""
+        measured: Measured = {}
+        for each, tally in self._passes:
+            measured |= self._until(each, tally, draws)
+        return measured
+
+    def _until(self, each: Pass, tally: Tally, draws: int) -> Measured:
+        full, rest = divmod(draws, each.block)
+        while tally.blocks < full:
+            blocks = min(each.at_once(max(len(self._devices), 1)), full - tally.blocks)
+            tally.add(self._part(each, tally.blocks, blocks, each.block))
+            self._progress(blocks * each.block * self._per_draw)
+        tally.check()
+        if rest:  # for this answer alone: more draws fill the block up, and it is measured anew
+            tally = tally.with_last(self._part(each, full, 1, rest))
+            self._progress(rest * self._per_draw)
+        return each.measured(tally, draws)
+
+    def _part(self, each: Pass, first: int, blocks: int, last: int) -> Part:
+        return each.measure(first, blocks, last, self._devices)
+
+
+def passes_of(cell: Cell, seed: int) -> list[Pass]:
+    """The programs that look at a cell, each of which draws its blocks anew."""
     if grouped(cell.case):
-        return groups.measure_groups(cell, seed, devices, progress)
+        return [GroupSums(cell, seed)]
     if cell.case.n_keys is not None:
-        return rows.measure_cell(cell, seed, devices, progress)
-    measured: Measured = {}
-    if "counts" in cell.measured:
-        measured["counts", None] = counted(cell, seed, devices, progress)
-    if set(cell.measured) - {"counts"}:
-        measured |= _moments(cell, seed, devices, progress)
-    return measured
-
-
-def counted(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) -> LogitCounts:
-    """Counts of all logits of a cell; the guards look at its blocks' mean cells."""
-    edges, block = count_edges(cell.case), logits.pairs_in_block(cell.case)
-    total, sums = None, []
-    for first, n_blocks, last in batches(cell, block):
-        found = laws.count_pairs(cell.case, edges, seed, first, n_blocks, last, devices)
-        sums.append(laws.block_sums(*found))
-        part = laws.to_counts(edges, *found)
-        total = part if total is None else total.merge(part)
-        progress(((n_blocks - 1) * block + last) * elements_per_draw(cell.case))
-    assert total is not None
-    what = f"{cell.case.canonical()}, counts"
-    check_blocks(np.concatenate(sums), block, lattice=is_lattice(cell), what=what)
-    return total
-
-
-def _moments(cell: Cell, seed: int, devices: Sequence[Any], progress: Progress) -> Measured:
-    parts, block = [], logits.pairs_in_block(cell.case)
-    for first, n_blocks, last in batches(cell, block):
-        parts.append(logits.measure_pairs(cell.case, seed, first, n_blocks, last, devices))
-        progress(((n_blocks - 1) * block + last) * elements_per_draw(cell.case))
-    blocks = np.concatenate(parts)
-    count, centre, first, *sums = blocks.T[: 2 + logits.ORDER]
-    check_blocks(
-        np.column_stack([count, centre + first / np.maximum(count, 1), *sums]),
-        block,
-        lattice=is_lattice(cell),
-        what=cell.case.canonical(),
-    )
-    moments = [logits.to_moments(row) for row in blocks]
-    measured: Measured = {
-        (name, None): reduce(Moments.merge, (part[name] for part in moments))
-        for name in ("logit", "abs_logit")
-    }
-    lost = 1 - count.sum() / cell.draws  # logits that are inf or nan
-    measured["overflow", None] = Moments(cell.draws, lost, (cell.draws * lost * (1 - lost),))
-    return measured
-
-
-def batches(cell: Cell, block: int) -> Iterator[tuple[int, int, int]]:
-    """(first block, number of blocks, draws in the last of them) of each batch of a cell."""
-    total = -(-cell.draws // block)
-    size = max(1, int(BATCH_ELEMENTS // (block * elements_per_draw(cell.case))))
-    for first in range(0, total, size):
-        n_blocks = min(size, total - first)
-        at_end = first + n_blocks == total
-        yield first, n_blocks, cell.draws - (total - 1) * block if at_end else block
-
-
-def is_lattice(cell: Cell) -> bool:
-    """Whether the logit takes few values, so that two blocks may agree by chance."""
-    names = (cell.case.elements_q, cell.case.elements_k)
-    return all(sampler_of(name)[0].packed for name in names)
+        return [RowSums(cell, seed)]
+    counts = "counts" in cell.measured
+    passes: list[Pass] = [PairCounts(cell, seed)] if counts else []
+    if not counts or len(cell.measured) > 1:
+        passes.append(PairSums(cell, seed))
+    return passes

@@ -11,7 +11,7 @@ from scipy.special import fdtr, fdtri
 from scipy.stats import binom
 from verify_variance.__main__ import main
 from verify_variance.simulations import devices, guards, logits, rows
-from verify_variance.simulations.guards import FALSE_ALARM, BrokenGenerator, check_blocks
+from verify_variance.simulations.guards import FALSE_ALARM, BrokenGenerator, Distinct, Guard
 from verify_variance.simulations.sweep import measure
 from verify_variance.stats.cases import Case
 from verify_variance.stats.cells import Cell
@@ -20,15 +20,18 @@ ONE_SIDE = 5e-7  # of each binomial test below, for any seed
 
 
 def sums_of(x, order=4):
-    """Count, mean, S_2 ... of blocks [blocks, replicates]."""
+    """Count, mean, S_1 ... of blocks [blocks, replicates]."""
     mean = x.mean(1)
     centred = x - mean[:, None]
-    sums = [(centred**r).sum(1) for r in range(2, order + 1)]
+    sums = [(centred**r).sum(1) for r in range(1, order + 1)]
     return np.column_stack([np.full(len(x), x.shape[1]), mean, *sums])
 
 
 def check(sums, block, lattice=False):
-    check_blocks(sums, block, lattice=lattice, what="a cell")
+    guard = Guard(block, lattice=lattice, what="a cell")
+    for some in np.array_split(sums, 3):
+        guard.add(some)
+    guard.check()
 
 
 def alarms(draw, runs, order=4, seed=3):
@@ -70,7 +73,7 @@ def test_blocks_that_are_not_full_or_constant_are_not_compared():
     sums = sums_of(np.random.default_rng(2).standard_normal((3, 256)))
     short = np.repeat(sums[:1], 2, 0)
     short[:, 0] = 255
-    constant = np.repeat([[256.0, 1.0, 0.0, 0.0, 0.0]], 9, 0)
+    constant = np.repeat([[256.0, 1.0, 0.0, 0.0, 0.0, 0.0]], 9, 0)
     check(np.concatenate([sums, short, constant]), 256)
 
 
@@ -82,7 +85,7 @@ def test_equal_blocks_of_a_lattice_are_allowed_as_often_as_they_happen(p):
     sums = sums_of(x)
     sums[1] = sums[0]  # to have one that is sure
     check(sums, block, lattice=True)
-    check(sums[:, :4], block, lattice=True)
+    check(sums[:, :5], block, lattice=True)
     with pytest.raises(BrokenGenerator, match="repeat others"):
         check(sums, block)
     with pytest.raises(BrokenGenerator, match="repeat others"):
@@ -96,8 +99,8 @@ def with_ratio(ratio, m, block):
     """Sums of normal-like blocks, the variance of their means `ratio` times what it should be."""
     means = np.linspace(-1, 1, m)
     means *= np.sqrt(ratio / block / means.var(ddof=1))
-    columns = [np.full(m, block), means, np.full(m, block - 1.0), np.zeros(m), np.full(m, 3.0)]
-    return np.column_stack(columns)
+    sums = np.tile([0.0, block - 1.0, 0.0, 3.0], (m, 1))
+    return np.column_stack([np.full(m, block), means, sums])
 
 
 @pytest.mark.parametrize(("m", "block"), [(3, 64), (10, 1024), (200, 65536)])
@@ -219,17 +222,40 @@ def test_an_error_bar_of_the_wrong_size_exits_70(command, monkeypatch, line, fac
     20 blocks at least: P(chi^2_19 < 19 / 64) = 1e-14, and the other side is smaller still.
     """
 
-    def planted(sums, block, *, lattice, what):
-        sums = sums.copy()
-        sums[:, 2:] *= factor ** (np.arange(2, sums.shape[1]) / 2)
-        check_blocks(sums, block, lattice=lattice, what=what)
+    add = Guard.add
 
-    monkeypatch.setattr(rows, "check_blocks", planted)
-    monkeypatch.setattr("verify_variance.simulations.sweep.check_blocks", planted)
+    def planted(guard, sums):
+        sums = sums.copy()
+        sums[:, 3:] *= factor ** (np.arange(3, sums.shape[1]) / 2)
+        add(guard, sums)
+
+    monkeypatch.setattr(Guard, "add", planted)
     blocks_of_20 = {"300000": str(20 * 65536), "20000": str(20 * 2048)}
     code, _, err = command(*(blocks_of_20.get(word, word) for word in line))
     assert code == 70
     assert "times what independent draws give" in err
+
+
+def test_repetitions_are_found_in_bounded_memory():
+    """Every row twice, a thousand rows apart: the share that is looked at is known."""
+    rows = np.random.default_rng(5).standard_normal((8000, 4))
+    few, all_ = Distinct(most=500), Distinct()
+    for some in np.array_split(np.concatenate([rows, rows]), 16):
+        few.add(some)
+        all_.add(some)
+    assert (all_.repeated, all_.share) == (8000, 1.0)
+    assert few.share in (1 / 16, 1 / 32)  # 8000 / 500 = 16
+    # binomial with share p; 1e-6 two-sided
+    low, high = binom.interval(1 - 1e-6, 8000, few.share)
+    assert low <= few.repeated <= high
+    assert len(few._rows) <= 500
+
+
+def test_a_constant_is_one_row_however_often():
+    distinct = Distinct(most=4)
+    for _ in range(10):
+        distinct.add(np.array([[0.0, 1.0], [-0.0, 1.0]]))
+    assert (distinct.repeated, distinct.share) == (19, 1.0)
 
 
 # --- honest laws that look odd

@@ -8,7 +8,8 @@ import sys
 import jax
 import pytest
 import verify_variance as vv
-from verify_variance.simulations import devices, rows, sweep
+from verify_variance.simulations import pairs, rows, sweep
+from verify_variance.simulations.parts import Part, Tally
 from verify_variance.stats.cases import Case
 from verify_variance.stats.cells import Cell
 
@@ -102,49 +103,59 @@ def test_z_does_not_depend_on_the_rates(here):
     assert assert_same(found, here) == 1
 
 
-def seen_by_the_guard(monkeypatch, module, cell):
-    """Block sums of a cell, as its guard sees them."""
-    seen = []
-    with monkeypatch.context() as m:
-        m.setattr(module, "check_blocks", lambda sums, *rest, **more: seen.append(sums))
-        sweep.measure(cell, 7, devices.use_platform("auto"))
-    return seen[0]
-
-
 @pytest.mark.parametrize(
-    ("module", "case", "block", "names"),
+    ("case", "block", "names"),
     [
-        (sweep, Case(d_k=3), 65536, ("logit",)),
-        (rows, Case(d_k=3, n_keys=10), 8192, ("entropy",)),
+        (Case(d_k=3), 65536, ("logit",)),
+        (Case(d_k=3, n_keys=10), 8192, ("entropy",)),
     ],
 )
-def test_more_draws_begin_with_the_blocks_of_fewer(monkeypatch, module, case, block, names):
-    few, many = (
-        seen_by_the_guard(monkeypatch, module, Cell(case, draws, False, (1.0,), names))
-        for draws in (2 * block + 77, 4 * block)
-    )
-    assert (len(few), len(many)) == (3, 4)
-    assert few[:2].tolist() == many[:2].tolist()
-    assert few[2].tolist() != many[2].tolist()
-    assert few[:, 0].tolist() == [block, block, 77]
+def test_more_draws_begin_with_the_blocks_of_fewer(case, block, names):
+    sampling = sweep.Sampling(Cell(case, 0, False, (1.0,), names), 7, jax.local_devices())
+    counts = (2 * block + 77, 4 * block, 4 * block + 5)
+    found = [sampling.until(draws) for draws in counts]
+    for draws, continued in zip(counts, found, strict=True):
+        cell = Cell(case, draws, False, (1.0,), names)
+        assert sweep.measure(cell, 7, jax.local_devices()) == continued
+    key = (names[0], 1.0 if case.n_keys else None)
+    assert tuple(m[key].count for m in found) == counts
+    assert len({m[key].mean for m in found}) == 3
+
+
+def test_a_block_is_counted_once_and_none_is_left_out():
+    tally = Tally({})
+    tally.add(Part(0, 2))
+    tally.add(Part(2, 1))
+    for first in (0, 2, 4):
+        with pytest.raises(ValueError, match=f"block 3 must come next, got block {first}"):
+            tally.add(Part(first, 1))
 
 
 @pytest.mark.parametrize("draws", [2, 65536, 65537, 10**7])
 @pytest.mark.parametrize("d_k", [1, 64, 2**20])
-def test_batches_cover_every_draw_once_and_in_order(draws, d_k):
-    cell = Cell(Case(d_k=d_k), draws, False, (), ("logit",))
+def test_batches_cover_every_draw_once_and_in_order(monkeypatch, draws, d_k):
+    asked = []
+
+    def measure(self, first, blocks, last, devices):
+        asked.append((first, blocks, last))
+        return Part(first, blocks)
+
+    monkeypatch.setattr(sweep.PairSums, "measure", measure)
+    monkeypatch.setattr(sweep.PairSums, "guards", lambda self: {})
+    monkeypatch.setattr(sweep.PairSums, "measured", lambda *_: {})
+    sweep.measure(Cell(Case(d_k=d_k), draws, False, (), ("logit",)), 0, [])
     expected, drawn = 0, 0
-    for first, n_blocks, last in sweep.batches(cell, 65536):
+    for first, blocks, last in asked:
         assert first == expected
-        assert n_blocks >= 1
+        assert blocks >= 1
         assert 1 <= last <= 65536
-        expected += n_blocks
-        drawn += (n_blocks - 1) * 65536 + last
+        expected += blocks
+        drawn += (blocks - 1) * 65536 + last
     assert drawn == draws
 
 
 def test_batches_do_not_show_in_the_result(monkeypatch, here):
-    monkeypatch.setattr(sweep, "BATCH_ELEMENTS", 1)
+    monkeypatch.setattr(pairs, "BATCH_ELEMENTS", 1)
     monkeypatch.setattr(rows, "STEPS_IN_FLIGHT", 1)
     assert assert_same(bits(dk=[5, 8], quantities="logits", samples=PAIRS), here) == 12
     assert assert_same(bits(dk=4, n_keys=10, quantities="entropy", samples=ROWS), here) == 2
@@ -161,7 +172,7 @@ def test_batches_do_not_show_in_the_result(monkeypatch, here):
     ],
 )
 def test_progress_begins_at_nothing_and_ends_at_everything(monkeypatch, options, steps):
-    monkeypatch.setattr(sweep, "BATCH_ELEMENTS", 1)
+    monkeypatch.setattr(pairs, "BATCH_ELEMENTS", 1)
     monkeypatch.setattr(rows, "STEPS_IN_FLIGHT", 1)
     calls = []
     vv.verify(progress=lambda drawn, planned: calls.append((drawn, planned)), **options)
