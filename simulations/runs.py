@@ -17,7 +17,8 @@ from ..stats.cells import Cell
 from ..stats.moments import Moments
 from ..stats.transforms.groups import grouped
 from . import logits
-from .sweep import Measured, measure
+from .parts import Measured
+from .sweep import measure
 
 CALL_ELEMENTS = 4e8  # random elements of one call: about a second on two cores
 MOST_RUNS = 1024
