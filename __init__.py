@@ -126,6 +126,7 @@ def verify(
 
     run = Run.planned(cases, decision, drawn_weights)  # complaints come before JAX is loaded
 
+    from .simulations.looks import looked, planned_looks, sampled
     from .simulations.sweep import measure
 
     devices, watch = machine.use_platform(platform), machine.Stopwatch()
@@ -138,10 +139,16 @@ def verify(
             progress(drawn, run.elements)
 
     advance(0)
-    rows = run.decided([measure(cell, seed, devices, advance) for cell in run.cells])
+    looks = planned_looks(run, decision) if decision.until_decided else None
+    if looks is None:
+        rows = run.decided([measure(cell, seed, devices, advance) for cell in run.cells])
+    else:
+        rows = looked(looks, sampled(run, seed, devices, advance)).rows
     provenance = machine.provenance(devices) | watch.read() | {"seed": seed, "resumed_blocks": 0}
     request = resolved(cases, decision, platform=platform, seed=seed)
-    return Result(make_record("run", request, rows, run.rates, provenance))
+    record = make_record("run", request, rows, run.rates, provenance)
+    record["design"] |= looks.design() if looks else {}
+    return Result(record)
 
 
 def check_claims(
@@ -271,7 +278,6 @@ def calibrate(
         NominalRates,
         seed_of_run,
     )
-    from .stats.calibration.tally import Tally
     from .stats.request import options_from, options_of
     from .stats.run import Run
 
@@ -282,16 +288,20 @@ def calibrate(
     root = decision.chosen_seed()
     root = machine.random_seed() if root is None else root
     run = Run.planned(cases, decision)  # complaints come before JAX is loaded
-    tally = Tally(run, how.planted)
     devices, watch = machine.use_platform(platform), machine.Stopwatch()
 
-    from .simulations.runs import measure_runs
+    from .simulations.runs import tallied
 
     seeds = [seed_of_run(root, i) for i in range(how.n_runs)]
-    for i, measured in enumerate(measure_runs(run.cells, seeds, devices)):
+    drawn = 0
+
+    def advance(elements: int) -> None:
+        nonlocal drawn
+        drawn += elements
         if progress is not None:
-            progress(i * run.elements, how.n_runs * run.elements)
-        tally.add(measured)
+            progress(drawn, len(seeds) * run.elements)
+
+    tally = tallied(run, decision, how.planted, seeds, devices, advance)
     provenance = machine.provenance(devices) | watch.read() | {"seed": root, "resumed_blocks": 0}
     asked = (cases, decision, how)
     chosen = {"platform": platform, "seed": root}

@@ -33,12 +33,12 @@ def layouts(record: Record) -> list[Layout]:
         derived = any(_derived(row) for row in record["rows"])
         return [(case, [*_PREDICTED, *([_DERIVED] if derived else [])])]
     gap = _gap(record)
-    results = [_DRAWS, *_GENERAL, Column("gap %", gap), *_JUDGED]
+    results = [_DRAWS, _LOOK, *_GENERAL, Column("gap %", gap), *_JUDGED]
     general = [(case, results), (case, [c for c in results if c.header != "kind"])]
     if any(row["quantity"] != "variance" for row in record["rows"]):
         return general
     unnamed = [column for column in case if column.header != "quantity"]
-    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", _std_error), *_JUDGED]), *general]
+    return [(unnamed, [_DRAWS, _LOOK, *_SPREAD, Column("error %", _std_error), *_JUDGED]), *general]
 
 
 def page_columns(record: Record, rows: Sequence[Record]) -> list[Column]:
@@ -161,6 +161,7 @@ _CASE = [
 _NUMBERS = {f.name: f.default for f in fields(Case) if isinstance(f.default, float)}
 _DEFAULTS = {"elements": "normal", "dtype": "float32", "scale": "none"}
 _DRAWS = Column("draws", _count("draws"))
+_LOOK = Column("look", lambda row: whole(row.get("look")))
 _JUDGED = [Column("z", lambda row: deviate(row["z"])), Column("verdict", _field("verdict"), True)]
 _SPREAD = [
     Column("Var theory", lambda row: interval(row["theory"])),

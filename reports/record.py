@@ -1,7 +1,8 @@
 """The record: plain data at full precision, of which table, page and CI text are views.
 
 Every key is always there; what is absent is null. `predict` and `plan` rows have `replicate_sd`
-besides, `plan` rows `elements_drawn` and its design `seconds`.
+besides, `plan` rows `elements_drawn` and its design `seconds`; where a run looks until all is
+decided, its rows have `look` and its design `looks`.
 """
 
 from __future__ import annotations
@@ -180,6 +181,8 @@ def row_record(row: Row, *, predicted: bool = False) -> Record:
         "verdict": row.verdict,
         "note": "; ".join(filter(None, notes)) or None,
     }
+    if row.look is not None:
+        shown["look"] = row.look
     if predicted:
         shown["replicate_sd"] = reference.replicate_sd
     return {name: plain_data(value) for name, value in shown.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..stats.cells import Cell
+from ..stats.checks import InputError
 from ..stats.decision import Row, distinct_tests
 from ..stats.planning import detectable_by
 from ..stats.predict import predict
@@ -36,6 +37,8 @@ def planned(cases: CaseOptions | Sweep, decision: DecisionOptions) -> Result:
         333484
 
     """
+    if decision.until_decided:
+        raise InputError("plan is of fixed draws, got --until-decided; drop it")
     run = Run.planned(cases, decision)
     cells = {cell.case: cell for cell in run.cells}
     of_row = [cells[row.case.cell()] for row in run.rows]

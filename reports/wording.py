@@ -49,7 +49,7 @@ def summary(record: Record) -> str:
     compared = [row for row in record["rows"] if row["verdict"] != "measured"]
     lines = [_counted(verdict_counts(record["rows"]))]
     if compared:
-        lines += [_sensitivity(record, compared), _rates(record)]
+        lines += [_sensitivity(record, compared), _rates(record), _looks(record)]
     seed = record["provenance"]["seed"]
     if seed is not None:
         lines.append(f"Seed {seed}.")
@@ -141,6 +141,18 @@ def _size(size: float, kind: str) -> str:
 def _rates(record: Record) -> str:
     rate = one_in(record["design"]["false_alarm"])
     return f"A correct theory is reported wrong {rate} like this."
+
+
+def _looks(record: Record) -> str:
+    design = record["design"]
+    if "looks" not in design:
+        return ""
+    looks = len(design["looks"])
+    share = 100 * design["draws_made"] / design["draws_planned"]
+    return (
+        f"Looked at {looks} {'time' if looks == 1 else 'times'}, with {share:.0f} % of the draws "
+        "of a fixed plan."
+    )
 
 
 def advice(record: Record) -> list[str]:

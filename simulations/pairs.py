@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..stats.cases import Case
 from ..stats.cells import Cell
 from ..stats.laws.logit_counts import LogitCounts, count_edges
@@ -37,7 +40,13 @@ class PairSums:
     def measure(self, first: int, blocks: int, last: int, devices: Sequence[Any]) -> Part:
         """Sums of blocks from `first` on, the last of `last` replicates."""
         rows = logits.measure_pairs(self._case, self._seed, first, blocks, last, devices)
-        return Part(first, blocks, dict(zip((LOGIT, ABS_LOGIT), logits.split(rows), strict=True)))
+        return self.part(first, rows)
+
+    def part(self, first: int, rows: NDArray[np.float64]) -> Part:
+        """Rows of `logits.measure_blocks` as the blocks from `first` on."""
+        return Part(
+            first, len(rows), dict(zip((LOGIT, ABS_LOGIT), logits.split(rows), strict=True))
+        )
 
     def guards(self) -> dict[Variable, Guard]:
         """What looks at the blocks' sums."""

@@ -43,6 +43,7 @@ class Sampling:
         self._devices, self._progress = devices, progress
         self._per_draw = elements_per_draw(cell.case)
         self._passes = [(each, Tally(each.guards())) for each in passes_of(cell, seed)]
+        self.block = max(each.block for each, _ in self._passes)
 
     def until(self, draws: int) -> Measured:
         """What the first `draws` replicates give; a later call asks for as many or more."""

@@ -147,6 +147,11 @@ class DecisionOptions:
         Seed of every draw: an integer, or random (it is printed).
     max_elements
         Most random elements drawn per cell when the draws are planned.
+    until_decided
+        Look at the draws as they come, again whenever they have doubled, and stop where every row
+        is decided; each look spends a part of both error rates. --samples is then the first look.
+    max_samples
+        Draws per cell after which --until-decided leaves a row undecided.
 
     """
 
@@ -157,6 +162,8 @@ class DecisionOptions:
     within: bool = False
     seed: str = "0"
     max_elements: float = MAX_ELEMENTS
+    until_decided: bool = False
+    max_samples: str | None = None
 
     def rates(self) -> Rates:
         """The error rates, checked."""
@@ -171,6 +178,16 @@ class DecisionOptions:
         if self.samples is None:
             return None
         return checks.count("samples", self.samples, least=2, most=MOST_SAMPLES)
+
+    def most_draws(self) -> int | None:
+        """The draws per cell that --until-decided may reach, or None where the cap says it."""
+        if self.max_samples is None:
+            return None
+        if not self.until_decided:
+            raise InputError(
+                f"max-samples needs --until-decided, got {self.max_samples}; give it, or --samples"
+            )
+        return checks.count("max_samples", self.max_samples, least=2, most=MOST_SAMPLES)
 
     def element_cap(self) -> float:
         """Most random elements per cell, checked."""

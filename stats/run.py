@@ -53,15 +53,18 @@ class Run:
         Raises InputError where a rule is broken, a verdict is impossible or the run would take
         more than 30 days.
         """
-        rates, samples = decision.rates(), decision.draws()
+        rates, samples = decision.rates(), None if decision.until_decided else decision.draws()
+        most = decision.most_draws()
         rows = tuple(_row(case, quantity, drawn) for case, quantity in asked_rows(cases))
         cells = tuple(plan_cells(rows, rates, samples, decision.element_cap()))
         run = cls(rows, cells, rates, samples is not None and decision.tolerance is None)
-        if run.seconds > LONGEST_SECONDS:
-            draws = max(cell.draws for cell in cells)
+        at_most = run if most is None else replace(run, cells=_drawn(cells, most))
+        if at_most.seconds > LONGEST_SECONDS:
+            draws = max(cell.draws for cell in at_most.cells)
             raise InputError(
                 f"a run may take 30 days, got {draws:.3g} draws that take about "
-                f"{shown_duration(run.seconds)}; give fewer --samples, a lower --max-elements or "
+                f"{shown_duration(at_most.seconds)}; give fewer --"
+                f"{'samples' if most is None else 'max-samples'}, a lower --max-elements or "
                 "fewer --dk"
             )
         return run
@@ -94,6 +97,10 @@ class Run:
             row = replace(row, reference=reference, estimate=estimate, capped=cell.capped)
             rows.append(row)
         return decide(rows, self.rates, samples_only=self.samples_only, accepted=accepted)
+
+
+def _drawn(cells: Sequence[Cell], draws: int) -> tuple[Cell, ...]:
+    return tuple(replace(cell, draws=draws) for cell in cells)
 
 
 def _row(case: Case, quantity: str, drawn: Callable[[Case], Matrices] | None) -> Row:

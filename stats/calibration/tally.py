@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ..cases import Reference
 from ..checks import InputError
 from ..decision import Row, decide, overall
 from ..run import Measured, Run
@@ -63,34 +64,41 @@ class Tally:
             values.append(z)
         for i in self._of_tests:
             for gap in self._gaps:
-                self._plant(rows, i, gap)
+                changed = self._with_gap(rows, i, gap)
+                if changed is not None:
+                    only = self.run.samples_only
+                    self._count_planted(decide(changed, self.run.rates, samples_only=only), i, gap)
 
-    def _plant(self, rows: Sequence[Row], i: int, gap: float) -> None:
-        """One test's theory wrong, every other exact, as a table is judged."""
+    def _with_gap(self, rows: Sequence[Row], i: int, gap: float) -> list[Row] | None:
+        """The table with the theory of one test wrong and every other exact."""
         wrong = {
             j: planted_row(row, gap, self.run.rates)
             for j, row in enumerate(rows)
             if row.test == rows[i].test
         }
-        if wrong[i] is None:
-            return
-        changed = [wrong.get(j) or row for j, row in enumerate(rows)]
-        decided = decide(changed, self.run.rates, samples_only=self.run.samples_only)
+        return None if wrong[i] is None else [wrong.get(j) or row for j, row in enumerate(rows)]
+
+    def _count_planted(self, rows: Sequence[Row], i: int, gap: float) -> None:
         self._planted[i, gap] += 1
-        self._counts[str(decided[i].verdict), (i, gap)] += 1
+        self._counts[str(rows[i].verdict), (i, gap)] += 1
 
     def judged(self) -> list[Check]:
         """Every check with its verdict: false alarms, the law of z, planted gaps, undecided."""
-        return judged_checks([*self._of_table(), *self._of_laws(), *self._of_planted()])
+        return judged_checks(self.checks())
+
+    def checks(self) -> list[Check]:
+        """The same, not judged yet."""
+        return [*self._of_table(), *self._of_laws(), *self._of_planted()]
+
+    def _stated_false_alarm(self) -> Reference:
+        return stated_false_alarm(self.run.rows, self.run.rates)
 
     def _of_table(self) -> list[Check]:
-        rates, case = self.run.rates, self.run.rows[0].case
-        stated = stated_false_alarm(self.run.rows, rates)
-        measured = stated_share(None, None, "not stated")
+        case, measured = self.run.rows[0].case, stated_share(None, None, "not stated")
         return [
             share_check(check, "table", case, self._counts[verdict, None], self.runs, reference)
             for check, verdict, reference in (
-                ("false alarm", "mismatch", stated),
+                ("false alarm", "mismatch", self._stated_false_alarm()),
                 ("undecided", "undecided", measured),
             )
         ]
@@ -99,7 +107,7 @@ class Tally:
         return [
             check
             for i, values in self._z.items()
-            for check in law_checks(self.run.rows[i], _where(self.run.rows[i]), values)
+            for check in law_checks(self.run.rows[i], where_of(self.run.rows[i]), values)
         ]
 
     def _of_planted(self) -> list[Check]:
@@ -117,11 +125,11 @@ class Tally:
             ):
                 stated = stated if abs(gap) >= 1 else smaller
                 count = self._counts[verdict, (i, gap)]
-                checks.append(share_check(check, _where(row), row.case, count, runs, stated, gap))
+                checks.append(share_check(check, where_of(row), row.case, count, runs, stated, gap))
         return checks
 
 
-def _where(row: Row) -> str:
+def where_of(row: Row) -> str:
     """A row in few words: its quantity, and what tells its case apart."""
     case = row.case
     parts = [
