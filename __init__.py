@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from .reports.arrays import audit_logits as audit_logits
     from .reports.result import Result as Result
     from .simulations.audit.black_box import ProbeError as ProbeError
     from .simulations.audit.probe import Probe as Probe
@@ -54,6 +55,7 @@ _HOMES = {
     "Reference": "stats.cases",
     "Result": "reports.result",
     "Row": "stats.decision",
+    "audit_logits": "reports.arrays",
     "assert_logit_scale": "simulations.audit.probe",
     "assert_logit_variance": "stats.assertions",
     "assert_matches": "stats.assertions",

@@ -38,6 +38,7 @@ atexit.register(gc.freeze)
 from cyclopts import App, CycloptsError, Parameter
 
 from . import __version__
+from .reports.arrays import ArrayOptions
 from .reports.caption import captioned
 from .reports.checked import RateOptions
 from .reports.claim_options import ClaimOptions
@@ -65,9 +66,10 @@ Report = Annotated[ReportOptions, Flat]
 Claims = Annotated[ClaimOptions, Flat]
 Sweep = Annotated[SweepOptions, Flat]
 Audit = Annotated[AuditOptions, Flat]
+Arrays = Annotated[ArrayOptions, Flat]
 Calibration = Annotated[CalibrationOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
-CLAIMS, AUDIT = ClaimOptions(), AuditOptions()
+CLAIMS, AUDIT, ARRAYS = ClaimOptions(), AuditOptions(), ArrayOptions()
 CALIBRATION, ONE_CASE, NOMINAL = CalibrationOptions(), CalibratedCase(), NominalRates()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 CI, REPORT, SWEEP = CiOptions(), ReportOptions(), SweepOptions()
@@ -152,16 +154,17 @@ def plan(
 
 @app.command
 def check(
-    file: str,
+    file: str | None = None,
     /,
     *,
     array: str | None = None,
+    arrays: Arrays = ARRAYS,
     cases: Cases = NO_CASE,
     rates: Rates = RATES,
     output: Output = OUTPUT,
     ci: Ci = CI,
 ) -> int:
-    """Judge your own logits: independent dot products, or replicate x query x key.
+    """Judge your own logits (independent, or replicate x query x key), or your q and k.
 
     Parameters
     ----------
@@ -171,11 +174,14 @@ def check(
         Name of the array in an npz file that has several.
 
     """
+    from .reports.arrays import checked_arrays
     from .reports.checked import checked
     from .reports.files import read_logits
 
     output.check()
     ci.check()
+    if file is None or arrays.given:
+        return _show(checked_arrays(arrays, rates, file, array, cases.dk), output, ci)
     logits = read_logits(file, array)
     return _show(checked(logits, cases, rates, file=file, array=array), output, ci)
 

@@ -43,9 +43,24 @@ def unit_row(q: Array, k: Array, factor: float | None) -> tuple[Row, float]:
     columns = _squares(k, q, mean) * used**2
     error = rows.std(ddof=1) / math.sqrt(n) + columns.std(ddof=1) / math.sqrt(m)
     draws = min(n, m)
-    estimate = Estimate(draws, float(rows.mean()), float(error) * math.sqrt(draws))
-    reference = Reference(1.0, 2.0, None, None, "closed form", "unit logits: Var(factor q.k) = 1")
+    value = float(rows.mean())
+    estimate = Estimate(draws, value, float(error) * math.sqrt(draws))
+    formula = "unit logits: Var(factor q.k) = 1"
+    reference = Reference(1.0, unit_of(value), None, None, "closed form", formula)
     return Row(Case(d_k, scale="sqrt-dk"), "variance", reference, estimate), used
+
+
+def unit_of(variance: float) -> float:
+    """Unit of a variance's gap from 1: 2, so that it is judged as its std, or the variance itself.
+
+    The error of a variance grows with it: in units of 2, one of 64 could not be told from 1.
+
+    Examples:
+        >>> unit_of(0.5), unit_of(64.0)
+        (2.0, 64.0)
+
+    """
+    return max(2.0, variance)
 
 
 def _squares(one: Array, other: Array, mean: float) -> Array:
