@@ -131,7 +131,7 @@ REFUSED = [
     ("plan --samples 1", "samples must be an integer of at least 2"),
     ("catalogue --format xlsx", "unknown format"),
     ("doctor --platform cuda", "unknown platform"),
-    ("check", "requires an argument"),
+    ("check", "check needs a file of logits, or both --q and --k"),
     ("check missing.npy --dk 64", "file must exist, got missing.npy"),
     ("check . --dk 64", "file must exist, got ."),
 ]

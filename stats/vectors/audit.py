@@ -25,7 +25,7 @@ from .entropies import Pass, forward, reference_entropy
 from .terms import Sums, grid_variance, term_shares
 
 if TYPE_CHECKING:
-    from ..audit.findings import Verdict
+    from ..decision import Verdict
 
 Array = NDArray[np.float64]
 TOLERANCE = 0.1  # of a standard deviation

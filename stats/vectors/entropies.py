@@ -63,7 +63,7 @@ def forward(q: Array, k: Array, factors: Sequence[float]) -> Pass:
         for row, factor in zip(sums, factors, strict=True):
             row += _row_sums(logits if factor >= 0 else -logits, abs(factor))
     rows = len(chosen) * len(places)
-    figures = tuple(RowFigures(f, *(s / rows)) for f, s in zip(factors, sums, strict=True))
+    figures = tuple(RowFigures(f, *(s / rows).tolist()) for f, s in zip(factors, sums, strict=True))
     variance = moments[2] / moments[0] - (moments[1] / moments[0]) ** 2
     return Pass(figures, rows, rows == leading * n, float(variance))
 
