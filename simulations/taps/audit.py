@@ -16,8 +16,8 @@ from .models import Model
 from .rows import rows_of
 from .variances import figures, variances
 
-REPLICATES = 96  # key heads times draws of the weights: sees the tolerance at the rates
-_LEAST_DRAWS, _MOST_DRAWS = 4, 32
+REPLICATES = 32  # key heads times draws of the weights: their mean is known to 1 or 2 %
+_LEAST_DRAWS, _MOST_DRAWS = 3, 32
 _FINE, _COARSE = 1e-5, 1e-2  # relative error of a factor of float32, and of half precision
 
 
@@ -82,7 +82,7 @@ def _scale(drawn: Draws, model: Model, options: AuditOptions) -> Finding:
     numbers = expected, fit.factor, allowed, place
     ratio = fit.factor / expected
     cap = "" if fit.softcap is None else f", then capped by tanh at {fit.softcap:.4g}"
-    if fit.softcap is None and fit.residual > drawn.first.allowed:
+    if not fit.plain:
         said = f"The logits of {where} are no plain multiple of q.k: {fit.residual:.2g} of them "
         said += "(rms) is something else."
         return Finding("scale", where, "undecided", said, "not-plain", *numbers)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...stats.audit.initialisation import (
+    Form,
     variance_from_scheme,
     variance_from_weights,
     variance_of_normed,
@@ -21,6 +22,7 @@ QUANTITIES = (
     *("jacobian_trace", "jacobian_frobenius_sq"),
 )
 _SATURATED = 0.99
+_LAW = "factor^2 |W_q' W_k|_F^2 |x|^2 S^2 / D^2"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +54,6 @@ class Layer:
     def fine(self) -> bool:
         """Whether the logits are at least float32."""
         return self.rounding <= 2.0**-24
-
-    @property
-    def allowed(self) -> float:
-        """Root mean square of what rounding leaves of logits, relative to theirs."""
-        return 20 * self.rounding
 
     @property
     def signature(self) -> tuple[float, ...]:
@@ -164,12 +161,11 @@ def _weighted(layer: Layer, rows: Rows, products: Products, each: list[NDArray[n
         row = int(np.flatnonzero(of)[0])
         w_q, b_q = _head_weights(q, int(products.query[row]))
         w_k, _ = _head_weights(k, int(products.key[row, 0]))
-        found.append(variance_from_weights(w_q, w_k, b_q, fit.factor, norms[of], scatter[of]))
-        on_unit.append(variance_from_weights(w_q, w_k, b_q, fit.factor, unit, unit))
-    law = "factor^2 |W_q' W_k|_F^2 |x|^2 S^2 / D^2"
-    made = np.array(found), np.array(on_unit)
-    return replace(layer, width=width, from_weights=made[0], on_unit=made[1], law=law,
-                   norms=norms, scatter=scatter)  # fmt: skip
+        form = Form.of(w_q, w_k, b_q)
+        found.append(variance_from_weights(form, fit.factor, norms[of], scatter[of]))
+        on_unit.append(variance_from_weights(form, fit.factor, unit, unit))
+    layer = replace(layer, norms=norms, scatter=scatter, width=width, law=_LAW)
+    return replace(layer, from_weights=np.array(found), on_unit=np.array(on_unit))
 
 
 def _head_weights(side: Vectors, vector: int) -> tuple[Array, Array]:

@@ -67,10 +67,10 @@ def hub_model(target: str) -> Model:
 
     facts = {"transformers": transformers.__version__, "torch": torch.__version__}
     facts |= {"config": ", ".join(filter(None, [f"{name}'s default", settings])) + ", 1 layer"}
-    has = initial_sds(declared, 1, 1) is not None
-    recipe = "t5's" if name in ("t5", "mt5", "umt5") else "initializer_range"
+    sds = initial_sds(declared, 2, 2)
+    recipe = "initializer_range" if sds and sds[0] == sds[1] else "T5's initialisation"
     tokens = f"{BATCH} x {LENGTH} tokens through the model's own embeddings"
-    return Model(target, facts, tap, BATCH, True, scale, scheme if has else None, recipe, tokens)
+    return Model(target, facts, tap, BATCH, True, scale, scheme if sds else None, recipe, tokens)
 
 
 def _settings(text: str) -> dict[str, Any]:
@@ -95,16 +95,16 @@ def _settings(text: str) -> dict[str, Any]:
 
 def _config(transformers: Any, name: str, settings: Mapping[str, Any]) -> Any:
     """The configuration with one layer and little that attention does not see."""
+    known = transformers.AutoConfig.for_model(name).to_dict()
+    for key in settings:
+        if key not in known:
+            near = near_names(key, known).partition("known:")[0]
+            raise InputError(f"{name} has no setting {key!r}; {near or 'see its configuration'}")
     try:
         config = transformers.AutoConfig.for_model(name, **{**_ONE_LAYER.get(name, {}), **settings})
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         raise InputError(f"transformers refuses this configuration of {name}: {said}") from None
-    unknown = [key for key in settings if key not in config.to_dict()]
-    if unknown:
-        raise InputError(
-            f"{name} has no setting {unknown[0]!r}; {near_names(unknown[0], config.to_dict())}"
-        )
     small = dict.fromkeys(_LAYERS, 1) | dict.fromkeys(_NARROW, 64) | {"vocab_size": VOCABULARY}
     for key, value in small.items():
         if key not in settings and isinstance(getattr(config, key, None), int):

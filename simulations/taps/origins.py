@@ -27,13 +27,13 @@ class Origin:
 
     `factor` has multiplied it since its last matrix product, `base`, and `index` (of its shape)
     says which element of it each element is made of; `bias` is what parameters have added. `bent`
-    says that it depends on a scaled array other than linearly; `leaf` that it is a parameter or a
-    constant; `before` is what a row constant was subtracted from; `weights` the softmax whose
-    probabilities it holds, with `index` into its logits.
+    is a product that it depends on other than linearly, after a factor; `leaf` says that it is a
+    parameter or a constant; `before` is what a row constant was subtracted from. The base of the
+    weights of a softmax is what it got.
     """
 
     factor: float = 1.0
-    bent: bool = False
+    bent: Product | Projection | Seen | None = None
     leaf: bool = False
     base: Product | Projection | Seen | None = None
     index: Any = None
@@ -63,26 +63,33 @@ def uniform(value: Any) -> float | None:
 def scaled(origin: Origin, number: float) -> Origin:
     """The origin of `number` times an array; a factor of 0 is left to what it makes of logits."""
     kept = replace(origin, leaf=False, before=None)
-    lost = origin.bent or number == 0 or not np.isfinite(number)
+    lost = origin.bent is not None or number == 0 or not np.isfinite(number)
     return kept if lost else replace(kept, factor=origin.factor * number)
 
 
 def linear(origins: Sequence[Origin]) -> Origin:
     """The origin of a sum or a choice of arrays, or of a product with unscaled ones.
 
-    A scaled array times a bent one, its own norm, is taken to be without its factor again.
+    A scaled array that meets a bent one of the same product, its own norm, is taken to be without
+    its factor again. Tables of positions and the like, of no product, say nothing.
     """
-    whole = [origin for origin in origins if not origin.leaf]
-    factors = {origin.factor for origin in whole if origin.factor != 1.0}
-    if len(factors) > 1 or any(origin.bent for origin in whole):
-        return replace(_carried(whole), bent=not factors)
-    return replace(_carried(whole), factor=factors.pop() if factors else 1.0)
+    carried = _carried(origins)
+    of = [o for o in origins if o.base is not None] or [o for o in origins if not o.leaf]
+    factors = {origin.factor for origin in of if origin.factor != 1.0}
+    bends = [origin.bent for origin in origins if origin.bent is not None]
+    if carried.base is None:
+        bend = bends[0] if bends else None
+        return replace(carried, factor=factors.pop() if len(factors) == 1 else 1.0, bent=bend)
+    if any(bend is carried.base for bend in bends) or len(factors) > 1:
+        return replace(carried, bent=None if factors else carried.base)
+    return replace(carried, factor=factors.pop() if factors else 1.0)
 
 
 def bent(origins: Sequence[Origin]) -> Origin:
     """The origin of any other function of arrays, element by element."""
-    spoiled = any(origin.bent or origin.factor != 1.0 for origin in origins)
-    return replace(_carried(origins), bent=spoiled)
+    spoiled = [o for o in origins if o.bent is not None or o.factor != 1.0]
+    bend = next((o.base if o.bent is None else o.bent for o in spoiled), None)
+    return replace(_carried(origins), bent=bend)
 
 
 def _carried(origins: Iterable[Origin]) -> Origin:

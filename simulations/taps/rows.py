@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from ...stats.audit.initialisation import softcap_of
 from .seen import Array, Index, Seen, Vectors
+
+_ROUNDINGS = 20  # unit roundoffs that a logit may err by: sums of d_k products, and scaling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +46,6 @@ class Rows:
     products: Products | None = None
     batch: int = 1
     rounding: float = 2.0**-24
-
-    @property
-    def allowed(self) -> float:
-        """Root mean square of what rounding leaves of logits, relative to theirs."""
-        return 20 * self.rounding
 
     def centred(self, values: Array) -> Array:
         """Values minus their mean over the row's keys; 0 where a key is masked."""
@@ -88,13 +86,19 @@ def _constant(index: Index, kept: NDArray[np.bool_]) -> bool:
 class Fit:
     """`logits = factor q.k + what does not depend on the tokens`.
 
-    `residual` is the root mean square of what that leaves, over that of the logits; `softcap` the
-    cap of a tanh that explains it, None where none does.
+    `residual` is the root mean square of what that leaves, over that of the logits, and `floor`
+    what rounding may leave; `softcap` the cap of a tanh that explains it, None where none does.
     """
 
     factor: float
     residual: float
+    floor: float = math.inf
     softcap: float | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the logits are explained, by a factor or by a factor and a cap."""
+        return self.softcap is not None or self.residual <= self.floor
 
 
 def fitted(rows: Rows) -> Fit | None:
@@ -108,30 +112,38 @@ def fitted(rows: Rows) -> Fit | None:
     if not np.ptp(rows.logits[rows.kept]):
         return Fit(0.0, 0.0)
     logits, products = rows.centred(rows.logits), rows.centred(rows.products.values)
-    fit = _fit(logits, products)
-    if fit.residual > rows.allowed and rows.batch > 1:
+    size = _rms(rows.logits[rows.kept]) * _ROUNDINGS * rows.rounding
+    fit = _fit(logits, products, size)
+    if fit.plain:
+        return fit
+    if rows.batch > 1:
         apart = [x.reshape(rows.batch, -1, x.shape[-1]) for x in (logits, products)]
-        biased = _fit(*(x - x.mean(0) for x in apart))
-        if biased.residual < rows.allowed:
+        x, y = (each - each.mean(0) for each in apart)
+        biased = _fit(x, y, size)
+        if biased.plain:
             return biased
-    return fit if fit.residual <= rows.allowed else _capped(rows, logits, products) or fit
+    return _capped(rows, logits, products, size) or fit
 
 
-def _fit(logits: Array, products: Array) -> Fit:
+def _rms(values: Array) -> float:
+    return float(np.sqrt((values**2).mean()))
+
+
+def _fit(logits: Array, products: Array, size: float) -> Fit:
+    """A factor by least squares, where rounding may leave `size`."""
     slope = float((logits * products).sum() / (products**2).sum())
-    left, whole = ((logits - slope * products) ** 2).sum(), (logits**2).sum()
-    return Fit(slope, float(np.sqrt(left / whole)))
+    whole = _rms(logits)
+    return Fit(slope, _rms(logits - slope * products) / whole, size / whole)
 
 
-def _capped(rows: Rows, logits: Array, products: Array) -> Fit | None:
+def _capped(rows: Rows, logits: Array, products: Array, size: float) -> Fit | None:
     """The fit of a soft cap: q.k with its third and fifth power."""
     assert rows.products is not None
-    unit = float(np.sqrt((products**2).mean()))
+    unit = _rms(products)
     raw = rows.products.values / unit
     terms = np.stack([rows.centred(raw**power).ravel() for power in (1, 3, 5)], axis=1)
     weights = np.linalg.lstsq(terms, logits.ravel(), rcond=None)[0]
     slope, cubic, _ = map(float, weights)
-    left = logits.ravel() - terms @ weights
-    cap = softcap_of(slope, cubic)
-    residual = float(np.sqrt((left**2).sum() / (logits**2).sum()))
-    return None if cap is None or residual > 10 * rows.allowed else Fit(slope / unit, residual, cap)
+    residual = _rms(logits.ravel() - terms @ weights) / _rms(logits)
+    cap, floor = softcap_of(slope, cubic), 10 * size / _rms(logits)
+    return None if cap is None or residual > floor else Fit(slope / unit, residual, floor, cap)

@@ -19,7 +19,7 @@ def product(q: Any, a: Origin, k: Any, b: Origin, out: Any) -> Origin:
     sides = [
         vectors(
             raw(x).astype(np.float64), origin.factor, origin.base, origin.index,
-            None if origin.bias is None else origin.bias.broadcast_to(x.shape),
+            None if origin.bias is None else raw(origin.bias.broadcast_to(x.shape)),
         )
         for x, origin in ((q, a), (k, b))
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from .draws import Draws
 from .models import Model
 from .seen import Array
 
-TOLERANCE = 0.1  # of the logits' standard deviation: an initialisation further off is another one
+TOLERANCE = 0.05  # of the logits' standard deviation: known initialisations differ by more
 FALSE_ALARM = 1e-6  # of an audit whose theories are all exact
 LEAST_JUDGED = 16  # replicates: fewer say too little of their own spread
 _FIGURES = {
@@ -59,15 +60,18 @@ def variances(drawn: Draws, model: Model, tests: int) -> Iterator[Finding]:
 
 
 def _decided(drawn: Draws, measured: Array, theory: Array, law: str, tests: int) -> Row:
-    """The row of a variance, judged where there are enough replicates to know their spread."""
-    value, judged = float(theory.mean()), len(measured) >= LEAST_JUDGED
-    spread = float(np.std(measured - theory, ddof=1)) if judged else 0.0
-    kind = "closed form" if judged else "none"
-    reference = Reference(value if judged else None, 2 * value, None, None, kind, law)  # type: ignore[arg-type]
+    """The row of a variance; not judged where its spread is unknown or more draws cannot be had."""
+    value, several = float(theory.mean()), len(measured) >= LEAST_JUDGED
+    spread = float(np.std(measured - theory, ddof=1)) if several else 0.0
     estimate = Estimate(len(measured), float(measured.mean()), spread)
     case = Case(drawn.first.d_k, n_keys=drawn.first.n_keys)
-    rates = Rates(false_alarm=FALSE_ALARM / tests, tolerance=TOLERANCE)
-    return decide([Row(case, "variance", reference, estimate)], rates)[0]
+    rates = Rates(FALSE_ALARM / tests, tolerance=TOLERANCE, within=True)
+    judged = Reference(value, 2 * value, None, None, "closed form", law)
+    (row,) = decide([Row(case, "variance", judged, estimate)], rates)
+    if several and (row.verdict != "undecided" or len(drawn.layers) > 1):
+        return row
+    known = replace(judged, value=None, kind="none", approximation=value)
+    return decide([Row(case, "variance", known, estimate)], rates)[0]
 
 
 def _said(drawn: Draws, row: Row, made: str) -> str:
@@ -101,14 +105,15 @@ def _initialised(drawn: Draws, model: Model) -> str:
 
 
 def figures(drawn: Draws) -> Iterator[Finding]:
-    """What the softmax gets and what it makes of it: measured, by head and on the mean."""
+    """What the softmax gets and what it makes of it: measured, with its error over the draws."""
     layers, n = drawn.layers, drawn.first.n_keys
     shown = {check: [layer.measured[name] for layer in layers] for name, check in _FIGURES.items()}
     shown["effective keys"] = [np.exp(layer.measured["entropy"]) for layer in layers]
     squares = [layer.measured["jacobian_frobenius_sq"] for layer in layers]
     shown[f"rms Jacobian, {n} keys"] = [np.sqrt(each) for each in squares]
     for check, values in shown.items():
-        found = drawn.replicates(values)
+        found = np.array([each.mean() for each in values])  # heads of a draw share its tokens
+        found = found if len(found) > 1 else values[0]
         spread = float(np.std(found, ddof=1)) if len(found) > 1 else 0.0
         reference = Reference(None, 1.0, None, None, "none", "")
         estimate = Estimate(len(found), float(found.mean()), spread)

@@ -14,6 +14,7 @@ embedding added to all) have a smaller scatter, and their logits a smaller varia
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,27 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def variance_from_weights(
-    w_q: Array, w_k: Array, b_q: Array, factor: float, norms: Array, scatter: Array
-) -> float:
+class Form(NamedTuple):
+    """|W_q' W_k|_F^2, |W_k' b_q|^2 and the width D of one head."""
+
+    square: float
+    shift: float
+    width: int
+
+    @classmethod
+    def of(cls, w_q: Array, w_k: Array, b_q: Array) -> Form:
+        """From weights [d_k, D] and the queries' bias [d_k].
+
+        Examples:
+            >>> Form.of(np.eye(2), np.eye(2), np.ones(2))
+            Form(square=2.0, shift=2.0, width=2)
+
+        """
+        square = float(((w_q @ w_q.T) * (w_k @ w_k.T)).sum())  # the trace of two small products
+        return cls(square, float(((b_q @ w_k) ** 2).sum()), w_q.shape[1])
+
+
+def variance_from_weights(form: Form, factor: float, norms: Array, scatter: Array) -> float:
     """Mean variance within rows, from the weights of one head.
 
     `factor^2 S^2/D (|x|^2/D |W_q' W_k|_F^2 + |W_k' b_q|^2)`, averaged over rows: for independent
@@ -31,24 +50,19 @@ def variance_from_weights(
     that of the variance measured, whatever the tokens.
 
     Args:
-        w_q: [d_k, D], weights of the queries.
-        w_k: [d_k, D], weights of the keys.
-        b_q: [d_k], bias of the queries.
+        form: of the head's weights.
         factor: what multiplies q.k.
         norms: [rows], |x_i|^2 of the query's token.
         scatter: [rows], S_i^2.
 
     Examples:
-        >>> eye, two = np.eye(2), np.full(1, 2.0)
-        >>> variance_from_weights(eye, eye, np.zeros(2), 1.0, two, two)
+        >>> two = np.full(1, 2.0)
+        >>> variance_from_weights(Form(2.0, 0.0, 2), 1.0, two, two)
         2.0
 
     """
-    width = w_q.shape[1]
-    grams = float(((w_q @ w_q.T) * (w_k @ w_k.T)).sum())
-    shift = float(((b_q @ w_k) ** 2).sum())
-    mean = float((scatter * (norms / width * grams + shift)).mean())
-    return mean * factor**2 / float(width)
+    each = scatter * (norms / form.width * form.square + form.shift)
+    return factor**2 / form.width * float(each.mean())
 
 
 def variance_from_scheme(
