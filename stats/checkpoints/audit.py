@@ -27,6 +27,10 @@ from .initialisation import initial_findings
 from .projections import Attention, attentions
 
 _MOST_SUSPECTS = 5
+_COLUMNS = (
+    *("sd_q", "sd_k", "kurtosis_q", "kurtosis_k", "alignment", "top", "stable_rank"),
+    *("logit_std", "alone"),
+)
 _KEYS = 1024  # of a row, where no length is declared
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 WHITE = (
@@ -79,8 +83,8 @@ def _broken(layers: Sequence[Layer]) -> Iterator[Finding]:
     """Elements that are no finite numbers, or so large that no product of them is."""
     bad = False
     for layer in layers:
-        broken = sum(head.alone.broken for head in layer.heads)
-        huge = [i for i, head in enumerate(layer.heads) if math.isnan(head.alone.logit_std)]
+        broken = sum(head.broken for head in layer.heads)
+        huge = [i for i, head in enumerate(layer.heads) if math.isnan(head.logit_std)]
         bad |= bool(broken or huge)
         if broken:
             said = f"{layer.where}: {broken} elements of q or k are nan or inf."
@@ -96,7 +100,7 @@ def _empty(layers: Sequence[Layer]) -> Iterator[Finding]:
     """Heads whose every row of logits is constant: q or k is zero whatever the token."""
     bad = False
     for layer in layers:
-        empty = [i for i, head in enumerate(layer.heads) if head.figures.logit_std == 0.0]
+        empty = [i for i, head in enumerate(layer.heads) if head.logit_std == 0.0]
         if empty:
             bad = True
             said = f"{layer.where}: heads {_listed(empty)} have no logits, q or k is zero: all "
@@ -110,10 +114,10 @@ def _copies(layers: Sequence[Layer]) -> Iterator[Finding]:
     """Heads whose q equals that of another bit by bit, and heads whose q is their k."""
     places = defaultdict(list)
     for layer in layers:
-        for i, head in enumerate(layer.heads):
-            if head.digest:
-                places[head.digest].append(f"{layer.where} head {i}")
-        tied = [i for i, head in enumerate(layer.heads) if head.alone.same and head.digest]
+        for i, mark in enumerate(layer.marks):
+            if layer.heads[i].sd_q > 0:
+                places[mark].append(f"{layer.where} head {i}")
+        tied = [i for i, head in enumerate(layer.heads) if head.same and head.sd_q > 0]
         if tied:
             said = f"{layer.where}: W_q is W_k in heads {_listed(tied)}: the logits are symmetric, "
             said += "and a token's with itself is the largest."
@@ -157,7 +161,7 @@ def _logits(layers: Sequence[Layer]) -> Iterator[Finding]:
     """What the logits of each attention are predicted to be, beside what its init made them."""
     for i, layer in enumerate(layers):
         attention = layer.attention
-        stds = [head.figures.logit_std for head in layer.heads]
+        stds = [head.logit_std for head in layer.heads]
         yield Finding(
             "logit std",
             layer.where,
@@ -169,16 +173,13 @@ def _logits(layers: Sequence[Layer]) -> Iterator[Finding]:
                 "d_k": attention.heads.d_k,
                 "layer": attention.site.layer,
                 "heads": len(stds),
-                **_columns([head.alone for head in layer.heads]),
-                "logit_std": stds,
-                "logit_std_alone": [head.alone.logit_std for head in layer.heads],
+                **_columns(layer.heads),
             },
         )
 
 
 def _columns(heads: Sequence[HeadStatistics]) -> dict[str, list[float]]:
-    names = ("sd_q", "sd_k", "alignment", "top", "stable_rank", "kurtosis_q", "kurtosis_k")
-    return {name: [getattr(head, name) for head in heads] for name in names}
+    return {name: [getattr(head, name) for head in heads] for name in _COLUMNS}
 
 
 def initial_std(layer: Layer) -> float | None:
@@ -199,10 +200,10 @@ def _suspects(layers: Sequence[Layer]) -> Iterator[Finding]:
     """The heads furthest from where softmax has many keys to choose from, the worst first."""
     ranked = sorted(
         (
-            (head.figures.logit_std, i, layer)
+            (head.logit_std, i, layer)
             for layer in layers
             for i, head in enumerate(layer.heads)
-            if head.figures.logit_std > 0
+            if head.logit_std > 0
         ),
         key=lambda entry: -entry[0],
     )

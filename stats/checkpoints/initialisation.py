@@ -21,7 +21,7 @@ from .heads import Layer
 from .projections import Attention
 
 FALSE_ALARM = 1e-6  # that any attention of an untrained model is called otherwise than declared
-_ROOM = 0.02  # of a ratio that names a mistake
+_ROOM = 0.02  # of a ratio that names a mistake, or 6 of its standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ class _Spread:
         """Measured over declared."""
         assert self.row.estimate is not None
         return self.row.estimate.value / self.row.reference.unit
+
+    def is_near(self, ratio: float) -> bool:
+        """Whether measured over declared is this, to within the error of the elements."""
+        assert self.row.estimate is not None
+        room = max(_ROOM, 6 * self.row.estimate.mcse / self.row.estimate.value)
+        return abs(math.log(self.ratio / ratio)) < room
 
 
 def initial_findings(layers: Sequence[Layer]) -> Iterator[Finding]:
@@ -71,13 +77,13 @@ def _spreads(layers: Sequence[Layer]) -> list[_Spread]:
     for layer in layers:
         attention, heads = layer.attention, layer.heads
         sds = initial_sds(attention.config, attention.inputs, attention.heads.d_k)
-        if sds is None or not all(head.alone.logit_std > 0 for head in heads):
+        if sds is None or not all(head.logit_std > 0 for head in heads):
             return []  # not declared; or broken, which is said elsewhere
         n_kv = attention.heads.n_kv_heads
         keys = heads[:: len(heads) // n_kv]
         for of, sd, values in (
-            ("q", sds[0], [head.alone.sd_q for head in heads]),
-            ("k", sds[1], [head.alone.sd_k for head in keys]),
+            ("q", sds[0], [head.sd_q for head in heads]),
+            ("k", sds[1], [head.sd_k for head in keys]),
         ):
             elements = len(values) * attention.heads.d_k * attention.inputs
             row = _row(sd, values, elements, attention.heads.d_k)
@@ -113,11 +119,11 @@ def _cause(spread: _Spread) -> tuple[str, str]:
     where = (
         f"{spread.attention.site.path}: W_{spread.of} is {ratio:.4g} times as spread as declared"
     )
-    if abs(ratio * root - 1) < _ROOM and spread.attention.factor != 1.0:
+    if spread.is_near(1 / root) and spread.attention.factor != 1.0:
         scale = spread.attention.scale
         said = f"{where}, 1/sqrt(d_k): the scale is in its initialisation, and {scale} divides too."
         return said, "scale-twice"
-    if abs(ratio / root - 1) < _ROOM and model is not None and model.folded:
+    if spread.is_near(root) and model is not None and model.folded:
         said = f"{where}, sqrt(d_k): the scale that this model type has in W_q is not in it."
         return said, "scale-not-folded"
     return f"{where}, the other matrix as declared: neither trained nor initialised so.", "init-std"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from .architecture import Declared, Heads, heads_of, model_of, part_of, scale_of
 from .checkpoint import Checkpoint
-from .head_statistics import Array, Projections, after_norm
 from .layouts import Site, find_sites, head_starts
 from .models import Config, Norm
+from .sides import Array, Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +44,33 @@ def attentions(checkpoint: Checkpoint, given: Declared) -> list[Attention]:
     return found
 
 
-def all_projections(checkpoint: Checkpoint, attention: Attention) -> Iterator[Projections]:
-    """The matrices and biases of every head, as they stand in the file.
+Pair = tuple[Projection, Projection]
+"""The projections of one head: to its queries and to its keys."""
 
-    Heads that share a key have it each.
+
+def all_projections(checkpoint: Checkpoint, attention: Attention) -> Iterator[Pair]:
+    """The projections of every head as they stand in the file, those of shared keys read once.
+
+    Heads that share a key follow one another and get the same object.
     """
     site, heads = attention.site, attention.heads
-
-    def matrix(name: str, start: int) -> Array:
-        rows = slice(start, start + heads.d_k)
-        if site.layout.inputs_first:
-            return checkpoint.part(name, slice(None), rows).T
-        return checkpoint.part(name, rows)
-
-    def bias(name: str, start: int) -> Array | None:
-        named = name.removesuffix(site.layout.tensor) + site.layout.bias
-        if named not in checkpoint.tensors:
-            return None
-        return checkpoint.part(named, slice(start, start + heads.d_k))
-
+    key, last = None, None
     starts = head_starts(site.layout, heads.n_heads, heads.n_kv_heads, heads.d_k)
-    for query, key in zip(*starts, strict=True):
-        yield Projections(
-            matrix(site.query, query),
-            matrix(site.key, key),
-            bias(site.query, query),
-            bias(site.key, key),
-        )
+    for query_start, key_start in zip(*starts, strict=True):
+        if key is None or key_start != last:
+            key, last = _projection(checkpoint, attention, site.key, key_start), key_start
+        yield _projection(checkpoint, attention, site.query, query_start), key
+
+
+def _projection(checkpoint: Checkpoint, attention: Attention, name: str, start: int) -> Projection:
+    """The d_k rows of a tensor that begin at `start`, and those of its bias."""
+    layout, rows = attention.site.layout, slice(start, start + attention.heads.d_k)
+    if layout.inputs_first:
+        matrix = checkpoint.part(name, slice(None), rows).T
+    else:
+        matrix = checkpoint.part(name, rows)
+    bias = name.removesuffix(layout.tensor) + layout.bias
+    return Projection(matrix, checkpoint.part(bias, rows) if bias in checkpoint.tensors else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,9 @@ class Gains:
     shift: Array | None
     centred: bool
 
-
-def with_norm(
-    checkpoint: Checkpoint, attention: Attention
-) -> Iterator[tuple[Projections, Projections]]:
-    """Every head's maps from what it reads, and from white noise through the norm before it."""
-    norm = norm_before(checkpoint, attention)
-    for bare in all_projections(checkpoint, attention):
-        yield bare, after_norm(bare, norm.gain, norm.shift, norm.centred) if norm else bare
+    def applied(self, projection: Projection) -> Projection:
+        """A projection of white noise through the norm."""
+        return projection.after_norm(self.gain, self.shift, self.centred)
 
 
 def norm_before(checkpoint: Checkpoint, attention: Attention) -> Gains | None:

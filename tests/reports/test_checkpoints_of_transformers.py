@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from verify_variance.reports.checkpoints import open_checkpoint
 from verify_variance.stats.checkpoints.architecture import Declared
-from verify_variance.stats.checkpoints.projections import attentions, norm_before, with_norm
-from verify_variance.stats.checkpoints.qk_norms import QkNorm
+from verify_variance.stats.checkpoints.projections import (
+    all_projections,
+    attentions,
+    norm_before,
+)
+from verify_variance.stats.checkpoints.qk_norms import qk_norm
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
@@ -188,15 +192,15 @@ def normalised(x, centred):
 def logits_of(checkpoint, attention, x, folded):
     """The logits of tokens x, from the matrices and the scale that we read."""
     shared = attention.heads.n_heads // attention.heads.n_kv_heads
-    vectors = []
-    for bare, seen in with_norm(checkpoint, attention):
-        head = seen if folded else bare
-        vectors.append([
-            x @ w.T + (0.0 if b is None else b)
-            for w, b in ((head.w_q, head.b_q), (head.w_k, head.b_k))
-        ])  # fmt: skip
+    before, norm = norm_before(checkpoint, attention), qk_norm(checkpoint, attention)
+    vectors = [
+        [
+            x @ side.matrix.T + (0.0 if side.bias is None else side.bias)
+            for side in (map(before.applied, pair) if folded else pair)
+        ]
+        for pair in all_projections(checkpoint, attention)
+    ]
     q, k = (np.stack([pair[i] for pair in vectors]) for i in range(2))
-    norm = QkNorm.of(checkpoint, attention)
     if norm is not None:
         if norm.sizes is None:
             q, k = normalised(q, norm.centred), normalised(k, norm.centred)
