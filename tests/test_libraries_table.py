@@ -17,12 +17,12 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 README = Path(__file__).resolve().parent.parent / "README.md"
 TABLE = re.compile(r"^\| module or model \|.*\n(?:\|.*\n)+", re.MULTILINE)
 NEO = "hf:gpt_neo:hidden_size=768,num_heads=12"
-QWEN = "hf:qwen3:hidden_size=1024,num_attention_heads=8,num_key_value_heads=4"
-LLAMA = "hf:llama:hidden_size=2048,num_attention_heads=16,num_key_value_heads=16"
+QWEN = "hf:qwen3:hidden_size=1024,num_attention_heads=8,num_key_value_heads=8"
 
 # target: the extra, its name in the table, how it is initialised, variance on unit tokens by
 # arithmetic from that, and the share of it that the model's own tokens leave
 EPSILON = (8e-4 / 8.1e-4) ** 2  # layer norms divide by sqrt(var + eps): two embeddings, 1e-5
+RMS_EPSILON = (4e-4 / 4.01e-4) ** 2  # one embedding, eps 1e-6
 ROWS = {
     "torch.nn:MultiheadAttention": ("torch", "MultiheadAttention", "Xavier of 3D rows", 1 / 4, 1),
     "equinox.nn:MultiheadAttention": ("equinox", "MultiheadAttention", "U(±1/sqrt(D))", 1 / 9, 1),
@@ -34,7 +34,7 @@ ROWS = {
     # BERT adds one embedding to all its tokens, a third of their variance that no row sees
     "hf:gpt2": ("transformers", "GPT-2, D = 768", "N(0, 0.02²)", 0.3072**2, EPSILON),
     "hf:bert": ("transformers", "BERT, D = 768", "N(0, 0.02²)", 0.3072**2, 2 / 3),
-    LLAMA: ("transformers", "Llama, D = 2048", "N(0, 0.02²)", 0.8192**2, (4e-4 / 4.01e-4) ** 2),
+    "hf:llama": ("transformers", "Llama, D = 4096", "N(0, 0.02²)", 1.6384**2, RMS_EPSILON),
     NEO: ("transformers", "GPT-Neo, D = 768", "N(0, 0.02²), no divisor", 64 * 0.3072**2, EPSILON),
     "hf:t5": ("transformers", "T5, D = 512", "1/sqrt(d_k) in W_q, no divisor", 1, 1),
     QWEN: ("transformers", "Qwen3, D = 1024", "q and k normed", 1, 1),

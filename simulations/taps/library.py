@@ -96,7 +96,18 @@ def library_model(found: Any, name: str, options: AuditOptions) -> Model:
     return Model(name, facts, tap, BATCH, redrawn, None, scheme, recipe, drawn)
 
 
+def _keras_backend() -> str:
+    """The framework that runs Keras's layers. Raises InputError for one that has no tap."""
+    backend = str(importlib.import_module("keras").config.backend())
+    if backend not in ("jax", "torch"):
+        raise InputError(f"Keras runs on {backend} here; set KERAS_BACKEND to jax or torch")
+    return backend
+
+
 def _tapped(framework: str, module: Any, x: Tokens, arguments: int, seed: int) -> Sequence[Seen]:
+    if framework == "keras":
+        framework = _keras_backend()
+        seeded_call(lambda: module(*[x] * arguments), seed)  # weights are drawn by the first call
     if framework == "torch":
         import torch
 
@@ -115,6 +126,4 @@ def _tapped(framework: str, module: Any, x: Tokens, arguments: int, seed: int) -
         return tapped_jax(lambda y: module.apply(variables, y), x)
     if framework == "equinox":  # made for one sequence
         return tapped_jax(jax.vmap(lambda y: call(*[y] * arguments)), x)
-    if framework == "keras":
-        seeded_call(lambda: call(*[x] * arguments), seed)  # weights are drawn by the first call
     return tapped_jax(lambda y: call(*[y] * arguments), x)

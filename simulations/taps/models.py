@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,14 +74,32 @@ def made_by(factory: Callable[..., Any], name: str) -> Model:
     """
     seeded = _needed(factory) == ["seed"]
 
-    def tap(seed: int) -> list[Seen]:
-        made = seeded_call(lambda: factory(seed) if seeded else factory(), seed)
-        return _tapped(*_module_and_inputs(made, name), seed)
+    def made(seed: int) -> tuple[Any, Any]:
+        with _users_errors(name):
+            returned = seeded_call(lambda: factory(seed) if seeded else factory(), seed)
+        return _module_and_inputs(returned, name)
 
-    module, inputs = _module_and_inputs(
-        seeded_call(lambda: factory(0) if seeded else factory(), 0), name
-    )
+    def tap(seed: int) -> list[Seen]:
+        module, inputs = made(seed)
+        with _users_errors(name):
+            return _tapped(module, inputs, seed)
+
+    module, inputs = made(0)
     return Model(name, versions(module), tap, _batch_of(inputs))
+
+
+@contextmanager
+def _users_errors(name: str) -> Iterator[None]:
+    """What goes wrong in a user's code is said in one line; the cause is kept for debugging."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"target {name} failed when run: {type(error).__name__}: {said}"
+        ) from error
 
 
 def _module_and_inputs(made: Any, name: str) -> tuple[Any, Any]:

@@ -111,6 +111,19 @@ def test_what_returns_no_module_says_what_is_wanted():
         vv.audit(lambda seed: [])
 
 
+def test_an_error_in_the_users_code_is_one_line():
+    def broken(seed):
+        return (lambda x: x @ jnp.ones((D + 1, D))), tokens(seed)
+
+    def worse():
+        raise RuntimeError("no\nweights")
+
+    with pytest.raises(InputError, match=r"broken failed when run: TypeError: "):
+        vv.audit(broken)
+    with pytest.raises(InputError, match=r"worse failed when run: RuntimeError: no weights"):
+        vv.audit(worse)
+
+
 def test_factories_are_told_from_attention():
     assert is_factory(right)
     assert is_factory(unseeded)
