@@ -84,7 +84,7 @@ def verify(
     *,
     sweep: str | Sequence[Mapping[str, object]] | None = None,
     platform: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int, float | None], None] | None = None,
     **options: Any,
 ) -> Result:
     """Plan, measure, decide, record: what `verify-variance run` does.
@@ -93,9 +93,10 @@ def verify(
         sweep: tables of options whose rows stand one after the other, or the TOML file of them;
             what a table leaves out it has from the options beside it.
         platform: `auto`, `cpu`, `gpu` or `tpu`.
-        progress: called with (elements drawn, elements planned), first with none drawn.
+        progress: called with (elements drawn, elements to draw, relative error so far or None).
         options: fields of `stats.request.CaseOptions` and `DecisionOptions`, such as `dk`,
-            `quantities`, `elements`, `scale`, `samples`, `tolerance`, `seed`.
+            `quantities`, `elements`, `scale`, `samples`, `tolerance`, `seed`, and of
+            `stats.long_runs.LongRunOptions`, such as `resume`.
 
     Returns:
         A Result: `verdict`, `table()`, `frame`, `record`, `summary`.
@@ -110,44 +111,46 @@ def verify(
         [1.0, 1.0]
 
     """
+    from .reports.files import check_writable
     from .reports.record import make_record, resolved
     from .reports.result import Result
     from .reports.sweeps import swept
     from .simulations import devices as machine  # loads no JAX yet
+    from .simulations.processes import joined
+    from .stats.long_runs import LongRunOptions
     from .stats.request import options_from
     from .stats.run import Run
 
+    long, options = LongRunOptions.taken_from(options)
     given, decision = options_from(options)
-    cases = swept(sweep, given)
-    seed = decision.chosen_seed()
-    seed = machine.random_seed() if seed is None else seed
+    cases, seed = swept(sweep, given), decision.chosen_seed()
+    if seed is None:
+        long.refuse_random_seed()
+    if long.resume is not None:
+        check_writable(long.resume, "resume")
+    team = joined(long)  # loads JAX only where there are others
+    if seed is None:
+        seed = int(team.from_first(str(machine.random_seed()).encode()))
 
     def drawn_weights(case: Case) -> Any:
         machine.use_platform(platform)
         return importlib.import_module(".simulations.matrices", __name__).drawn_weights(case, seed)
 
     run = Run.planned(cases, decision, drawn_weights)  # complaints come before JAX is loaded
-
+    request = resolved(cases, decision, platform=platform, seed=seed)
+    from .simulations.long_runs import Measuring
     from .simulations.looks import looked, planned_looks, sampled
     from .simulations.sweep import measure
 
-    devices, watch = machine.use_platform(platform), machine.Stopwatch()
-    drawn = 0
-
-    def advance(elements: int) -> None:
-        nonlocal drawn
-        drawn += elements
-        if progress is not None:
-            progress(drawn, run.elements)
-
-    advance(0)
     looks = planned_looks(run, decision) if decision.until_decided else None
-    if looks is None:
-        rows = run.decided([measure(cell, seed, devices, advance) for cell in run.cells])
-    else:
-        rows = looked(looks, sampled(run, seed, devices, advance)).rows
-    provenance = machine.provenance(devices) | watch.read() | {"seed": seed, "resumed_blocks": 0}
-    request = resolved(cases, decision, platform=platform, seed=seed)
+    devices, watch = machine.use_platform(platform), machine.Stopwatch()
+    with Measuring(run.elements, request, devices, team, long.resume, progress) as long_run:
+        place, advance = long_run.place, long_run.advance
+        if looks is None:
+            rows = run.decided([measure(cell, seed, place, advance) for cell in run.cells])
+        else:
+            rows = looked(looks, sampled(run, seed, place, advance)).rows
+    provenance = machine.provenance(devices) | watch.read() | {"seed": seed} | long_run.facts()
     record = make_record("run", request, rows, run.rates, provenance)
     record["design"] |= looks.design() if looks else {}
     return Result(record)

@@ -48,6 +48,7 @@ from .reports.sweeps import SweepOptions
 from .stats.audit.options import AuditOptions
 from .stats.calibration.options import CalibratedCase, CalibrationOptions, NominalRates
 from .stats.checks import InputError
+from .stats.long_runs import LongRunOptions, LostProcess
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
 
 if TYPE_CHECKING:
@@ -67,12 +68,13 @@ Claims = Annotated[ClaimOptions, Flat]
 Sweep = Annotated[SweepOptions, Flat]
 Audit = Annotated[AuditOptions, Flat]
 Arrays = Annotated[ArrayOptions, Flat]
+LongRun = Annotated[LongRunOptions, Flat]
 Calibration = Annotated[CalibrationOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
 CLAIMS, AUDIT, ARRAYS = ClaimOptions(), AuditOptions(), ArrayOptions()
 CALIBRATION, ONE_CASE, NOMINAL = CalibrationOptions(), CalibratedCase(), NominalRates()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
-CI, REPORT, SWEEP = CiOptions(), ReportOptions(), SweepOptions()
+CI, REPORT, SWEEP, LONG_RUN = CiOptions(), ReportOptions(), SweepOptions(), LongRunOptions()
 
 
 def _shown(default: object) -> str | None:
@@ -105,11 +107,12 @@ def run(
     output: Output = OUTPUT,
     ci: Ci = CI,
     devices: Devices = DEVICES,
+    long_run: LongRun = LONG_RUN,
 ) -> int:
     """Measure and decide whether simulation agrees with theory."""
     output.check()
     ci.check()
-    options = vars(cases) | vars(sweep) | vars(decision) | vars(devices)
+    options = vars(cases) | vars(sweep) | vars(decision) | vars(devices) | vars(long_run)
     return _show(_measured(options, output.quiet), output, ci)
 
 
@@ -308,10 +311,10 @@ def main() -> None:
         from .reports.usage import explain
 
         code = _complain(explain(error, app), USAGE)
-    except KeyboardInterrupt:
-        code = _complain("interrupted; nothing was written", INTERRUPTED)
+    except KeyboardInterrupt as stopped:
+        code = _left(_complain(f"interrupted; {stopped or 'nothing was written'}", INTERRUPTED))
     except (Exception, SystemExit) as error:  # rich exits where the reader of --help went away
-        code = _failed(error)
+        code = _left(_failed(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -324,11 +327,14 @@ def _interrupt(number: int, _: object) -> None:
     raise KeyboardInterrupt
 
 
-def _unless_interrupted(advance: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    def checked(drawn: int, total: int) -> None:
+def _unless_interrupted(advance: Callable[..., None]) -> Callable[..., None]:
+    from .simulations.processes import leads
+
+    def checked(*far: Any) -> None:
         if _interrupts:
             raise KeyboardInterrupt
-        advance(drawn, total)
+        if leads():
+            advance(*far)
 
     return checked
 
@@ -341,6 +347,8 @@ def _unaliased(token: str) -> str:
 def _failed(error: BaseException) -> int:
     if isinstance(error, InputError):
         return _complain(str(error), USAGE)
+    if isinstance(error, LostProcess):
+        return _complain(f"{error}; run the same command again, with --resume it goes on", INTERNAL)
     if isinstance(error, SystemExit | BrokenPipeError):
         return _abandon_stdout(0)
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -353,6 +361,15 @@ def _failed(error: BaseException) -> int:
     return _complain(f"{said} ({DEBUG}=1 shows where)", INTERNAL)
 
 
+def _left(code: int) -> int:
+    """The code, unless other processes would be waited for that will not come."""
+    from .simulations.processes import leave_early
+
+    if leave_early():
+        os._exit(code)
+    return code
+
+
 def _complain(message: str, code: int) -> int:
     _say(f"verify-variance: {message}\n")
     return code
@@ -360,13 +377,19 @@ def _complain(message: str, code: int) -> int:
 
 def _show(result: Result, output: OutputOptions, ci: CiOptions = CI) -> int:
     """Print and write a result, and what CI reads of it; its exit code."""
+    from .reports.ci import ci_exit_code, publish
+    from .reports.progress import effort
+    from .simulations.processes import leads
+
+    if not leads():
+        return ci_exit_code(result.record, ci.undecided)
     plain = output.form == "plain"
     result = result.grouped(() if output.form == "json" else output.group_by)
     _emit(result.text() if plain and not output.quiet else result.table(output.form), output)
     if not output.quiet and (words := result.words()) and (output.output or not plain):
         _say(f"{words}\n")
-    from .reports.ci import ci_exit_code, publish
-
+    if not output.quiet and (took := effort(result.record)):
+        _say(f"{took}\n")
     for line in publish(result.record, ci.junit, ci.undecided):
         _say(f"{line}\n")
     return ci_exit_code(result.record, ci.undecided)

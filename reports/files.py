@@ -22,7 +22,8 @@ def check_writable(path: str, name: str = "output") -> None:
     if target.is_dir():
         raise InputError(f"{name} must be a file, got the folder {target}; name a file in it")
     if target.exists() and not target.is_file():
-        raise InputError(f"{name} must be an ordinary file, got {path}; redirect stdout instead")
+        instead = "redirect stdout instead" if name == "output" else "name another"
+        raise InputError(f"{name} must be an ordinary file, got {path}; {instead}")
     if not folder.is_dir():
         raise InputError(f"{name}'s folder must exist, got {folder}; create it or name another")
     if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):

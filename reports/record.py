@@ -42,6 +42,9 @@ PROVENANCE = (
     "devices",
     "started",
     "wall_seconds",
+    "processes",
+    "elements",
+    "elements_per_second",  # of each device, without what was resumed
     "resumed_blocks",
 )
 

@@ -7,9 +7,11 @@ import platform as python_platform
 import secrets
 import time
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ..stats.cases import Case
 from ..stats.checks import InputError, choice
 
 PLATFORMS = ("auto", "cpu", "gpu", "tpu")
@@ -73,8 +75,24 @@ def cache_in_use() -> Path:
     return Path(config.jax_compilation_cache_dir or cache_folder())
 
 
+def identity(devices: list[Any]) -> dict[str, object]:
+    """What the bits of a block depend on besides its request: versions, and the kind of device.
+
+    Processors of one name may differ in their arithmetic; a known block's bits tell.
+    """
+    from .logits import measure_pairs
+
+    known = measure_pairs(Case(d_k=4), 0, 0, 1, 1024, devices[:1]).tobytes()
+    facts = provenance(devices)
+    return {
+        **{name: facts[name] for name in ("prng", "jax", "jaxlib", "platform")},
+        "device": f"{devices[0].device_kind} {python_platform.machine()}",
+        "arithmetic": sha256(known).hexdigest()[:16],
+    }
+
+
 def provenance(devices: list[Any]) -> dict[str, object]:
-    """Versions and devices of this process, for the record."""
+    """Versions and devices, of all processes, for the record."""
     import jax
     import numpy
     from jaxlib.version import __version__ as jaxlib_version
@@ -86,8 +104,14 @@ def provenance(devices: list[Any]) -> dict[str, object]:
         "numpy": numpy.__version__,
         "python": python_platform.python_version(),
         "platform": devices[0].platform,
-        "devices": [str(device) for device in devices],
+        "devices": [str(device) for device in _of_all_processes(devices)],
     }
+
+
+def _of_all_processes(devices: list[Any]) -> list[Any]:
+    import jax
+
+    return jax.devices(devices[0].platform) if jax.process_count() > 1 else devices
 
 
 def random_seed() -> int:

@@ -65,6 +65,10 @@ class GroupSums:
         what = f"{self._case.canonical()}, {self._names[0]}"
         return {(self._names[0], self._factor): Guard(self.block, lattice=True, what=what)}
 
+    def error(self, tally: Tally) -> float | None:
+        """Relative standard error so far."""
+        return tally.error()
+
     def measured(self, tally: Tally, draws: int) -> Measured:
         """What all blocks give."""
         return dict(tally.moments)

@@ -10,15 +10,15 @@ from ..stats.looks import Looks, most_draws
 from ..stats.request import DecisionOptions
 from ..stats.run import Run
 from .parts import Measured
-from .sweep import Progress, Sampling
+from .sweep import Place, Progress, Sampling
 
 Until = Callable[[Case, int], Measured]
 """What the first so many draws of a cell give."""
 
 
-def sampled(run: Run, seed: int, devices: Sequence[Any], progress: Progress) -> Until:
+def sampled(run: Run, seed: int, place: Place | Sequence[Any], progress: Progress) -> Until:
     """The cells of a run, each drawn as far as somebody asked; no full block is drawn twice."""
-    cells = {cell.case: Sampling(cell, seed, devices, progress) for cell in run.cells}
+    cells = {cell.case: Sampling(cell, seed, place, progress) for cell in run.cells}
     known: dict[tuple[Case, int], Measured] = {}
 
     def until(case: Case, draws: int) -> Measured:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +54,13 @@ class PairSums:
         what = self._case.canonical()
         return {LOGIT: Guard(self.block, lattice=is_lattice(self._case), what=what)}
 
+    def error(self, tally: Tally) -> float | None:
+        """Of the variance: sqrt((m_4 / m_2^2 - 1) / N)."""
+        logit = tally.moments[LOGIT]
+        if logit.count < 2 or not logit.sums[0] > 0:
+            return None
+        return math.sqrt(max(logit.standardised(4) - 1.0, 0.0) / logit.count)
+
     def measured(self, tally: Tally, draws: int) -> Measured:
         """The Moments, and the share of logits that are inf or nan."""
         lost = 1 - tally.moments[LOGIT].count / draws
@@ -91,6 +99,10 @@ class PairCounts:
         """What looks at the blocks' sums."""
         what = f"{self._case.canonical()}, counts"
         return {COUNTS: Guard(self.block, lattice=is_lattice(self._case), what=what)}
+
+    def error(self, tally: Tally) -> float | None:
+        """Relative standard error so far."""
+        return None
 
     def measured(self, tally: Tally, draws: int) -> Measured:
         """What all blocks give."""

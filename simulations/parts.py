@@ -57,6 +57,9 @@ class Pass(Protocol):
     def guards(self) -> dict[Variable, Guard]:
         """What looks at the blocks' sums."""
 
+    def error(self, tally: Tally) -> float | None:
+        """Relative standard error of the first thing that is measured, where it is cheap."""
+
     def measured(self, tally: Tally, draws: int) -> Measured:
         """What the cell was drawn for, from all of its blocks."""
 
@@ -100,6 +103,13 @@ class Tally:
         smallest, largest = self.ends
         self.ends = min(smallest, part.ends[0]), max(largest, part.ends[1])
         self.blocks += part.blocks
+
+    def error(self) -> float | None:
+        """Relative standard error of the mean of the first variable."""
+        moments = next(iter(self.moments.values()), None)
+        if moments is None or not moments.count or not moments.mean:
+            return None
+        return math.sqrt(moments.central(2) / moments.count) / abs(moments.mean)
 
     def check(self) -> None:
         """Let the guards speak: BrokenGenerator where blocks are not independent draws."""

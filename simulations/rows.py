@@ -198,6 +198,10 @@ class RowSums:
             if name in GUARDED
         }
 
+    def error(self, tally: Tally) -> float | None:
+        """Relative standard error so far."""
+        return tally.error()
+
     def measured(self, tally: Tally, draws: int) -> Measured:
         """Moments, and the counts behind a median."""
         counts = {variable: BinCounts(bins) for variable, bins in tally.counts.items()}

@@ -19,7 +19,8 @@ def words(text):
 TOP = words("schema_version command verdict request design provenance rows")
 DESIGN = words("false_alarm power tolerance tests")
 PROVENANCE = words(
-    "seed prng version jax jaxlib numpy python platform devices started wall_seconds resumed_blocks"
+    "seed prng version jax jaxlib numpy python platform devices started wall_seconds "
+    "processes elements elements_per_second resumed_blocks"
 )
 ROW = words(
     "quantity d_k n_keys elements weights ensemble scale transform dtype parameters draws theory "
