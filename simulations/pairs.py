@@ -56,8 +56,8 @@ class PairSums:
 
     def error(self, tally: Tally) -> float | None:
         """Of the variance: sqrt((m_4 / m_2^2 - 1) / N)."""
-        logit = tally.moments[LOGIT]
-        if logit.count < 2 or not logit.sums[0] > 0:
+        logit = tally.moments.get(LOGIT)
+        if logit is None or logit.count < 2 or not logit.sums[0] > 0:
             return None
         return math.sqrt(max(logit.standardised(4) - 1.0, 0.0) / logit.count)
 
