@@ -151,7 +151,13 @@ def _scales(layers: Sequence[Layer], expected: str | None) -> Iterator[Finding]:
             continue
         wanted = scale_factor(Case(attention.heads.d_k, scale=expected))
         right = abs(factor / wanted - 1) <= 1e-9
-        said = "" if right else f"{kind} declares scale {scale} where {expected} was expected."
+        said = f"{kind} declares scale {scale} where {expected} was expected."
+        if not attention.known:
+            said = (
+                f"Scale {scale} is assumed where {expected} was expected: the scale of {kind} is "
+            )
+            said += "not known."
+        said = "" if right else said
         verdict: Verdict = "match" if right else "mismatch" if attention.known else "undecided"
         cause = None if right else "declared-scale"
         yield Finding("scale", where, verdict, said, cause, wanted, factor, 1e-9, place)
