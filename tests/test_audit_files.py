@@ -66,12 +66,12 @@ DECLARED = '{"model_type": "llama", "num_attention_heads": 4, "initializer_range
         ({}, (), 0, "spread as they are initialised"),
         ({"sd": 0.1}, (), 0, "trained weights"),
         ({}, ("--expected", "sqrt-dk"), 0, "Sound: "),
-        ({}, ("--expected", "dk"), 1, "llama declares scale sqrt-dk where dk was expected"),
+        ({}, ("--expected", "dk"), 1, "Scale sqrt-dk by llama, where dk was expected"),
         ({"q1": np.nan}, (), 1, "1024 elements of q or k are nan or inf"),
         ({"k0": 0.0}, (), 1, "heads 0 have no logits"),
         ({"config": '{"model_type": "new", "n_head": 4}'}, ("--expected", "dk"), 3, "is assumed"),
-        ({"config": "{}"}, ("--n-heads", "4"), 0, "no model type"),
-        ({"config": "{}"}, ("--dk", "16"), 0, "no model type"),
+        ({"config": "{}"}, ("--n-heads", "4"), 0, "a model type not declared"),
+        ({"config": "{}"}, ("--dk", "16"), 0, "a model type not declared"),
     ],
 )
 def test_exit_codes_of_a_checkpoint(command, tmp_path, planted, options, code, said):

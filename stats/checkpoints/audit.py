@@ -27,6 +27,7 @@ from .initialisation import initial_findings
 from .projections import Attention, attentions
 
 _MOST_SUSPECTS = 5
+_EXACT = 1e-9  # of a factor that is arithmetic
 _COLUMNS = (
     *("sd_q", "sd_k", "kurtosis_q", "kurtosis_k", "alignment", "top", "stable_rank"),
     *("logit_std", "alone"),
@@ -137,30 +138,32 @@ def _scales(layers: Sequence[Layer], expected: str | None) -> Iterator[Finding]:
     by_scale: dict[tuple[str, float], list[Layer]] = defaultdict(list)
     for layer in layers:
         by_scale[layer.attention.scale, layer.attention.factor].append(layer)
-    for (scale, factor), those in by_scale.items():
-        attention = those[0].attention
+    for those in by_scale.values():
         where = those[0].where if len(those) == 1 else f"{len(those)} attentions"
-        place = {"d_k": attention.heads.d_k, "scale": scale}
-        kind = model_of(attention.config)[0]
-        if expected is None or not kind:
-            said = f"Scale {scale}, as {kind} has it." if attention.known and kind else ""
-            if not attention.known:
-                said = f"Scale {scale} is assumed: {kind or 'no model type'} is not one whose "
-                said += "scale is known; give --expected if it has another."
-            yield Finding("scale", where, "measured", said, None, None, factor, None, place)
-            continue
-        wanted = scale_factor(Case(attention.heads.d_k, scale=expected))
-        right = abs(factor / wanted - 1) <= 1e-9
-        said = f"{kind} declares scale {scale} where {expected} was expected."
-        if not attention.known:
-            said = (
-                f"Scale {scale} is assumed where {expected} was expected: the scale of {kind} is "
+        yield _scale(those[0].attention, where, expected)
+
+
+def _scale(attention: Attention, where: str, expected: str | None) -> Finding:
+    kind, known = model_of(attention.config)[0], attention.known
+    scale, factor = attention.scale, attention.factor
+    place = {"d_k": attention.heads.d_k, "scale": scale}
+    said = f"Scale {scale}" + ("" if known else " is assumed")
+    if expected is None or not kind:
+        if known:
+            said += f", as {kind} has it." if kind else ", as given."
+        else:
+            said += (
+                f": that of {kind or 'a model type not declared'} is not known; --expected says "
             )
-            said += "not known."
-        said = "" if right else said
-        verdict: Verdict = "match" if right else "mismatch" if attention.known else "undecided"
-        cause = None if right else "declared-scale"
-        yield Finding("scale", where, verdict, said, cause, wanted, factor, 1e-9, place)
+            said += "another."
+        return Finding("scale", where, "measured", said, None, None, factor, None, place)
+    wanted = scale_factor(Case(attention.heads.d_k, scale=expected))
+    if abs(factor / wanted - 1) <= _EXACT:
+        return Finding("scale", where, "match", "", None, wanted, factor, _EXACT, place)
+    said += f" by {kind}" if known else f": that of {kind} is not known"
+    said += f", where {expected} was expected."
+    verdict: Verdict = "mismatch" if known else "undecided"
+    return Finding("scale", where, verdict, said, "declared-scale", wanted, factor, _EXACT, place)
 
 
 def _logits(layers: Sequence[Layer]) -> Iterator[Finding]:
