@@ -26,7 +26,7 @@ def use_platform(platform: str) -> list[Any]:
     choice("platform", platform, PLATFORMS)
     import jax
 
-    _keep_compilations(jax)
+    keep_compilations(jax)
     try:
         devices = jax.local_devices(backend=None if platform == "auto" else platform)
     except (
@@ -47,7 +47,8 @@ def _platforms_there(jax: Any) -> str:
         return f"none of JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
 
 
-def _keep_compilations(jax: Any) -> None:
+def keep_compilations(jax: Any) -> None:
+    """Let JAX keep what it compiles in the user's cache folder, if that can be written."""
     if jax.config.jax_compilation_cache_dir is not None:
         return  # the user has chosen
     folder = cache_folder()

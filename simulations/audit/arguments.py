@@ -29,7 +29,7 @@ def argument_findings(subject: Subject, form: Form, base: Point) -> Iterator[Fin
         try:
             yield from _CHECKS[role](subject, name, form, base)
         except (Exception, SystemExit) as error:  # what it raises says why it cannot be used
-            said = f"{name}= could not be tried: {type(error).__name__}: {first_line(error)}"
+            said = f"The argument {name}= could not be tried: {first_line(error)}."
             yield Finding("argument", f"{name}=", "measured", said)
 
 
@@ -51,7 +51,7 @@ def _ignored(subject: Subject, name: str, values: tuple[Any, Any]) -> bool:
 
 
 def _dead(name: str) -> Finding:
-    said = f"{name}= is accepted and ignored: two values give the same bits"
+    said = f"The argument {name}= is accepted and ignored: two values give the same bits."
     return Finding("argument", f"{name}=", "mismatch", said, "argument-ignored")
 
 
@@ -73,16 +73,20 @@ def _not_as_given(name: str, points: list[Point], rtol: float) -> tuple[str, str
     if known := named_factor(per, 2 * rtol):
         formula = known[0].formula
         slug = "scale-on-top-of-default" if known[0].slug == "sqrt-dk" else known[0].slug
-        said = f"{name}= is not used as given: the factor is {formula} times it ({known[0].met})"
+        said = (
+            f"The factor is {formula} times the argument {name}=, not the argument: {known[0].met}."
+        )
         if slug == "scale-on-top-of-default":
-            said = f"{name}= multiplies the default 1/sqrt(d_k), where it should take its place"
+            said = (
+                f"The argument {name}= multiplies the default 1/sqrt(d_k) and does not replace it."
+            )
         if slug not in ("constant", "power", "scaled-root"):
             return said, slug
     upside_down = [Point(p.d_k, p.n_heads, p.n_keys, p.factor * _GIVEN) for p in points]
     if known := named_factor(upside_down, 2 * rtol):
-        said = f"{name}= divides: the factor is {known[0].formula} divided by it"
+        said = f"The argument {name}= divides: the factor is {known[0].formula} divided by it."
         return said, "scale-divides"
-    return f"{name}= is used, but not as the factor of q.k", "scale-misused"
+    return f"The argument {name}= is used, but not as the factor of q.k.", "scale-misused"
 
 
 def _divisor(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
@@ -92,7 +96,7 @@ def _divisor(subject: Subject, name: str, form: Form, base: Point) -> Iterator[F
         return
     factors = [_with(subject, name, form, subject.d_k, value).factor for value in (2.0, 4.0)]
     ratio, allowed = factors[0] / factors[1], 4 * subject.rtol
-    said = f"{name}= does not divide: at 4 the factor is {1 / ratio:.6g} times that at 2"
+    said = f"The argument {name}= does not divide: {1 / ratio:.6g} times the factor where doubled."
     numbers = {"expected": 2.0, "measured": ratio, "allowed": allowed}
     right = abs(ratio / 2 - 1) <= allowed
     yield judged("argument", f"{name}=", right, said, "temperature-misused", **numbers)
@@ -119,7 +123,7 @@ def _softcap(subject: Subject, name: str, form: Form, base: Point) -> Iterator[F
         yield _dead(name)
         return
     right = bound is not None and abs(bound / cap - 1) <= 1e-3
-    said = f"{name}={cap:g} does not end the logits at {cap:g}: the form is {found.slug}"
+    said = f"With {name}={cap:g} the logits do not end at {cap:g}: their form is {found.slug}."
     numbers = {"expected": cap, "measured": bound, "allowed": 1e-3}
     yield judged("argument", f"{name}={cap:g}", right, said, "softcap-misused", **numbers)
 
@@ -148,7 +152,7 @@ def _values(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Fi
     if ratio == 1.0:
         yield _dead(name)
         return
-    said, allowed = f"{name}=0.5 multiplies the output by {ratio:.6g}", 10 * subject.rtol
+    said, allowed = f"With {name}=0.5 the output is multiplied by {ratio:.6g}.", 10 * subject.rtol
     numbers = {"expected": 0.5, "measured": ratio, "allowed": allowed}
     right = abs(ratio / 0.5 - 1) <= allowed
     yield judged("argument", f"{name}=0.5", right, said, "output-scaled", **numbers)

@@ -7,8 +7,10 @@ the values and is not the values themselves: over the wrong axis each query meet
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,6 +159,9 @@ def complaint(weights: Array) -> str:
 
 def array_makers(dtype: str) -> Iterator[tuple[str, ToArray]]:
     """NumPy first, then what is loaded: a function that takes NumPy's arrays needs no other."""
+    if dtype == "bfloat16":
+        with suppress(ImportError):
+            importlib.import_module("ml_dtypes")  # it comes with JAX, and names the type to NumPy
     if dtype != "bfloat16" or "ml_dtypes" in sys.modules:
         yield "NumPy arrays", lambda x: x.astype(np.dtype(dtype))
     if (torch := sys.modules.get("torch")) is not None:

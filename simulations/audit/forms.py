@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...stats.arrays import ROUNDING
 from ...stats.audit.curves import Curve, curve_of
 from .black_box import Array, BlackBox
 from .seen_logits import SeenLogits, seen_in_range, seen_logits
@@ -49,7 +50,7 @@ class Form:
         seen = seen_in_range(box, q, k)
         if self.curve is not None and self.curve.bound is not None:
             largest = min(LARGEST, 4 * self.curve.bound)
-            return response(box, q.shape[-1], _small(box, seen), largest).factor
+            return response(box, q, _small(box, seen), largest).factor
         return self.fitted(seen.of_head(0) if self.per_head else seen)[0]
 
     def fitted(self, seen: SeenLogits) -> tuple[float, float]:
@@ -74,24 +75,26 @@ def floor_of(seen: SeenLogits, d_k: int) -> float:
     return seen.rounding * (1 + math.sqrt(d_k) / 8)
 
 
-def response(box: BlackBox, d_k: int, factor: float, largest: float = LARGEST) -> Curve:
-    """How logits as large as `largest` answer to products along one direction, about `factor`."""
-    keys = 16
+def response(box: BlackBox, like: Array, factor: float, largest: float = LARGEST) -> Curve:
+    """How logits as large as `largest` answer to products along one direction, about `factor`.
+
+    `like` has the shape (head, length, d_k) of the queries and keys.
+    """
+    heads, keys, d_k = like.shape
     u = np.where(np.arange(d_k) % 2, 1.0, -1.0)
     steps = (np.arange(keys) / (keys - 1)) ** 2 * largest / abs(factor) / d_k
-    q = np.broadcast_to(u, (1, keys, d_k))
-    k = -steps[None, :, None] * u
-    heads = np.ones((8, 1, 1))
-    plus, seen_q, seen_k, rounding = box.weights(q * heads, k * heads)
-    minus = box.weights(-q * heads, k * heads)[0]
+    q = np.broadcast_to(u, (heads, keys, d_k))
+    k = np.broadcast_to(-steps[:, None] * u, q.shape)
+    plus, seen_q, seen_k, rounding = box.weights(q, k)
+    minus = box.weights(-q, k)[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = (np.log(plus[0, -1]) - np.log(minus[0, -1])) / 2
     product = seen_k[0] @ seen_q[0, -1]
     y = logs - logs[0]
     kept = np.isfinite(y) & (np.arange(keys) > 0)
     if kept.sum() < keys // 2:
-        return Curve("unknown", factor)
-    return curve_of(product[kept], y[kept], max(rounding, 2.0**-24))
+        return Curve("linear", factor)  # too few are seen to say otherwise
+    return curve_of(product[kept], y[kept], max(rounding, ROUNDING["float32"]))
 
 
 def find_form(box: BlackBox, q: Array, k: Array) -> Form:
@@ -100,26 +103,38 @@ def find_form(box: BlackBox, q: Array, k: Array) -> Form:
     floor = floor_of(seen, d_k)
     again = seen_logits(box, seen.q, seen.k)
     if len(again.odd) != len(seen.odd) or np.abs(again.odd - seen.odd).max() > 10 * floor:
-        return Form("random", "its outputs are random: is dropout on?", known=False)
+        return Form("random", "Its outputs are random: is dropout on?", known=False)
     factor, residual = seen.fitted()
     if residual <= 10 * floor:
         if np.abs(seen.odd).max() <= 10 * floor:
             return Form("zero")
-        return _bounded(response(box, d_k, factor)) or Form("plain")
-    if len(q) > 1 and seen.of_head(0).fitted()[1] <= 10 * floor:
-        return Form("plain", per_head=True)
+        curve = response(box, q, factor, LARGEST if seen.rounding <= ROUNDING["float32"] else 8.0)
+        return _bounded(curve) or _bent(curve) or Form("plain")
     return (
         _softmax_twice(box, seen, floor)
         or _normalised(box, seen, floor)
-        or _bounded(response(box, d_k, _small(box, seen)))
+        or _bounded(response(box, q, _small(box, seen)))
+        or _by_head(seen, floor)
         or _of_elements(seen, floor)
         or Form(
             "unknown",
-            "its logits are no multiple of q.k, capped, clipped or normalised: are q and k "
+            "Its logits are no multiple of q.k, capped, clipped or normalised: are q and k "
             "rotated (RoPE), or products rounded more than their dtype (TF32)?",
             known=False,
         )
     )
+
+
+def _bent(curve: Curve) -> Form | None:
+    """Small logits that are a multiple of q.k, and large ones that are not."""
+    said = f"Logits as large as {LARGEST:g} are no multiple of q.k, though small ones are."
+    return Form("bent", said) if curve.shape == "unknown" else None
+
+
+def _by_head(seen: SeenLogits, floor: float) -> Form | None:
+    """Heads that differ, each a multiple of q.k of its own."""
+    each = [seen.of_head(head).fitted()[1] <= 10 * floor for head in range(len(seen.kept))]
+    return Form("plain", per_head=True) if len(each) > 1 and all(each) else None
 
 
 def _small(box: BlackBox, seen: SeenLogits) -> float:
@@ -131,8 +146,8 @@ def _bounded(curve: Curve) -> Form | None:
     if curve.bound is None:
         return None
     said = {
-        "softcap": f"softcap: logits are capped as C tanh(x / C), C = {curve.bound:.6g}",
-        "clip": f"clip: logits are cut off at +-{curve.bound:.6g}",
+        "softcap": f"Logits are capped as C tanh(x / C) with C = {curve.bound:.6g} (softcap).",
+        "clip": f"Logits are cut off at +-{curve.bound:.6g} (clip).",
     }[curve.shape]
     return Form(curve.shape, said, curve=curve)
 
@@ -154,11 +169,11 @@ def _normalised(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
     what = "q and k are" if of_q and of_k else "q is" if of_q else "k is"
     slug = "qk-norm" if of_q and of_k else "q-norm" if of_q else "k-norm"
     for centred, kind in ((False, "RMS or L2 norm"), (True, "LayerNorm")):
-        said = f"{slug}: {what} normalised ({kind}); the factor is that of unit-RMS vectors"
+        said = f"QK-norm: {what} normalised ({kind}), and the factor is that of unit-RMS vectors."
         form = Form(slug, said, product=_normalised_product(of_q, of_k, centred))
         if form.fitted(seen)[1] <= 10 * floor:
             return form
-    return Form(slug, f"{slug}: {what} normalised in a way that is not known", known=False)
+    return Form(slug, f"QK-norm: {what} normalised in a way that is not known.", known=False)
 
 
 def _normalised_product(of_q: bool, of_k: bool, centred: bool) -> Product:
@@ -196,10 +211,10 @@ def _of_elements(seen: SeenLogits, floor: float) -> Form | None:
     first = int(used.sum())
     if len(used) % first == 0 and first < len(used) and used[:first].all():
         heads = len(used) // first
-        said = f"it makes {heads} heads of {first} of the last axis by itself"
+        said = f"It makes {heads} heads of {first} of the last axis by itself."
         return Form("heads-inside", said, product=_inner_product(heads), heads=heads)
     low, high = weights.min(), weights.max()
-    said = f"each element of q.k has a factor of its own, from {low:.6g} to {high:.6g}"
+    said = f"Each element of q.k has a factor of its own, from {low:.6g} to {high:.6g}."
     return Form("per-dimension", said, known=False)
 
 
@@ -208,5 +223,5 @@ def _softmax_twice(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None
     logs = np.log(np.maximum(box.weights(seen.q, seen.k)[0], 1e-30))
     spread = logs - logs.min(-1, keepdims=True)
     within = (spread.sum(-1) < 1 + 100 * floor).all() and np.median(spread.max(-1)) > 0.9
-    said = "softmax is applied twice: its logits are weights, between 0 and 1"
+    said = "Softmax is applied twice: its logits are weights, between 0 and 1."
     return Form("softmax-twice", said, known=False) if within else None

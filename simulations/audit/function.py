@@ -13,6 +13,7 @@ from ...stats.audit.findings import Audit, Finding
 from ...stats.audit.options import AuditOptions
 from ...stats.decision import Verdict
 from ...stats.failures import InconclusiveError
+from ..devices import keep_compilations
 from .arguments import argument_findings
 from .black_box import ProbeError
 from .forms import Form, find_form
@@ -26,7 +27,9 @@ from .subject import Subject, opened, other_layout
 
 def audit_function(attention: Any, name: str, options: AuditOptions) -> Audit:
     """The findings about a function of (q, k, v), called on arrays of our own."""
-    facts = _versions(attention)
+    facts: dict[str, str] = {}
+    if (jax := sys.modules.get("jax")) is not None:
+        keep_compilations(jax)  # each size compiles anew: the second audit starts at once
     with guarded(), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -34,7 +37,7 @@ def audit_function(attention: Any, name: str, options: AuditOptions) -> Audit:
         except ProbeError as error:
             findings = [_unopened(attention, options, error)]
         else:
-            facts["layout"] = subject.axes
+            facts |= _versions(name, subject) | {"layout": subject.axes}
             findings = [*_findings(subject)]
     return Audit(name, "callable", tuple(findings), facts, options.convention)
 
@@ -80,17 +83,18 @@ def _unopened(attention: Any, options: AuditOptions, error: ProbeError) -> Findi
         if other is not None:
             heads = float(options.heads)
             said = (
-                f"in layout {options.layout} each query meets {heads:g} keys, one for each head, "
-                f"not 16: it attends over the axis of the heads, and takes layout {other.axes}"
+                f"In layout {options.layout} each query meets {heads:g} keys, one for each head, "
+                f"not 16: it attends over the axis of the heads, and takes layout {other.axes}."
             )
             where, slug = f"layout {options.layout}", "attends-over-heads"
             return Finding("axis", where, "mismatch", said, slug, 16.0, heads)
-    return Finding("call", "", "undecided", " ".join(str(error).split()), "no-weights")
+    return Finding("call", "", "undecided", " ".join(str(error).split()) + ".", "no-weights")
 
 
-def _versions(attention: Any) -> dict[str, str]:
-    """Versions of the libraries that a function comes from or works on."""
-    root = str(getattr(attention, "__module__", "") or "").partition(".")[0]
-    names = [name for name in dict.fromkeys([root, "jax", "torch", "numpy"]) if name in sys.modules]
-    versions = {name: getattr(sys.modules[name], "__version__", "") for name in names}
-    return {name: str(version) for name, version in versions.items() if version}
+def _versions(name: str, subject: Subject) -> dict[str, str]:
+    """Versions of the library that a function comes from, and of the one whose arrays it takes."""
+    array = type(subject.box.to_array(np.zeros(1, np.float32))).__module__
+    roots = [name.partition(":")[0].partition(".")[0], array.partition(".")[0]]
+    names = dict.fromkeys("jax" if root == "jaxlib" else root for root in roots)
+    versions = {n: getattr(sys.modules.get(n), "__version__", None) for n in names}
+    return {n: str(version) for n, version in versions.items() if version}

@@ -63,14 +63,17 @@ def bias_finding(subject: Subject, name: str, base: Point) -> Finding:
 
 def _wrong_bias(name: str, slope: float, left: float, base: Point, rtol: float) -> tuple[str, str]:
     if abs(slope) < 10 * rtol and left < 10 * rtol:
-        return "argument-ignored", f"{name}= is accepted and ignored"
+        return "argument-ignored", f"The argument {name}= is accepted and ignored."
     if abs(slope / base.factor - 1) < 100 * rtol and left <= 100 * rtol:
         said = (
-            f"{name}= is multiplied by the scale: a bias of -10 acts as {-10 * slope:.4g}; "
-            "it should be added after q.k is scaled"
+            f"The argument {name}= is multiplied by the scale: -10 acts as {-10 * slope:.4g}; "
+            "it should be added after q.k is scaled."
         )
         return "bias-scaled", said
-    return "bias-misused", f"{name}= shifts the log odds by {slope:.6g} times its value, not by it"
+    return (
+        "bias-misused",
+        f"The argument {name}= shifts the log odds by {slope:.6g} times its value.",
+    )
 
 
 def mask_findings(subject: Subject, name: str, base: Point) -> Iterator[Finding]:
@@ -89,7 +92,7 @@ def mask_findings(subject: Subject, name: str, base: Point) -> Iterator[Finding]
         keep = keep if effect else ~keep
         weights = _weights(subject, name, keep if effect else ~keep)
     dropped = float(np.nan_to_num(weights)[:, ~keep].max())
-    said = f"masked keys have weights up to {dropped:.3g}: is a cap applied after the mask?"
+    said = f"Masked keys have weights up to {dropped:.3g}: is a cap applied after the mask?"
     numbers = {"expected": 0.0, "measured": dropped, "allowed": 1e-6}
     yield judged("argument", where, dropped <= 1e-6, said, "mask-leaks", **numbers)
     yield _masked_row(subject, name, effect)
@@ -124,5 +127,5 @@ def _masked_row(subject: Subject, name: str, effect: bool | None) -> Finding:
         said = "the mean of the values"
     else:
         said = "weights that are neither 0 nor alike"
-    said = f"a row whose keys are all masked comes out as {said}: conventions differ, not judged"
+    said = f"A row whose keys are all masked comes out as {said}; conventions differ, not judged."
     return Finding("masked rows", f"{name}=", "measured", said, "masked-row")

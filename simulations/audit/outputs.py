@@ -12,11 +12,11 @@ from .seen_logits import seen_in_range
 from .subject import Subject
 
 _WRONG_AXIS = {
-    "softmax-over-queries": "the weights of each key sum to 1 over the queries: the softmax runs "
-    "over the wrong axis",
-    "softmax-over-heads": "the weights of each pair sum to 1 over the heads: the softmax runs over "
-    "the wrong axis",
-    "softmax-over-batch": "every weight is 1: the softmax runs over an axis of length 1, the batch",
+    "softmax-over-queries": "The weights of each key sum to 1 over the queries: the softmax runs "
+    "over the wrong axis.",
+    "softmax-over-heads": "The weights of each pair sum to 1 over the heads: the softmax runs over "
+    "the wrong axis.",
+    "softmax-over-batch": "Every weight is 1: the softmax runs over the batch, of length 1.",
 }
 
 
@@ -58,7 +58,7 @@ def row_sums(subject: Subject, form: Form, factor: float) -> Finding:
     if _near_one(mass, tolerance):
         return found("match")
     if np.ptp(mass) <= tolerance * mean:
-        said = f"every row sums to {mean:.6g}: the output is multiplied by it"
+        said = f"Every row sums to {mean:.6g}: the output is multiplied by it."
         return found("mismatch", said, "output-scaled")
     if form.known and (mass < 1).all():
         with np.errstate(over="ignore"):
@@ -66,7 +66,7 @@ def row_sums(subject: Subject, form: Form, factor: float) -> Finding:
         room = room[seen.kept & (weights > 1e-4)]
         if room.size and np.ptp(room) <= 1e-3 * room.mean():
             return found(*_missing(float(room.mean())))
-    said = "the weights of a row do not sum to 1, by amounts that no sink explains"
+    said = "The weights of a row do not sum to 1, by amounts that no sink explains."
     return found("mismatch", said, "row-sums")
 
 
@@ -74,11 +74,11 @@ def _missing(room: float) -> tuple[Verdict, str, str]:
     """What `room`, the sum of exp of the logits that are not among the keys, stands for."""
     whole = round(room)
     if whole == 1 and abs(room - 1) < 1e-3:
-        return "measured", "softmax1: rows have one more key for nothing, of logit 0", "softmax1"
+        return "measured", "Rows have one more key for nothing, of logit 0 (softmax1).", "softmax1"
     if whole > 1 and abs(room / whole - 1) < 1e-3:
-        said = f"rows count {whole} keys of logit 0 that are not there: padding that is not masked?"
+        said = f"Rows count {whole} keys of logit 0 that are not there: padding that is not masked?"
         return "mismatch", said, "padding-counted"
-    return "measured", f"rows have a sink of logit {np.log(room):.4g} besides the keys", "sink"
+    return "measured", f"Rows have a sink of logit {np.log(room):.4g} besides the keys.", "sink"
 
 
 def values_through(subject: Subject) -> Finding:
@@ -92,7 +92,7 @@ def values_through(subject: Subject) -> Finding:
     ratio = float((out * wanted).sum() / (wanted * wanted).sum())
     left = float(np.sqrt(np.mean((out - ratio * wanted) ** 2) / np.mean(wanted**2)))
     linear, allowed = left <= 100 * subject.rtol, 10 * subject.rtol
-    said = "the output is not the sum of the weights times the values: are values normalised?"
+    said = "The output is not the sum of the weights times the values: are values normalised?"
     right = linear and abs(ratio - 1) <= allowed
     numbers = {"expected": 1.0, "measured": ratio, "allowed": allowed}
     return judged("values", "", right, said, "values-not-linear", **numbers)
@@ -103,5 +103,5 @@ def leaves_arguments(subject: Subject) -> list[Finding]:
     q, k = subject.draw(subject.d_k)
     if not subject.box.call(q, k, k[..., :1].repeat(max(subject.d_k, 16), -1)).changed:
         return []
-    said = "it writes into its arguments: q or k are not the same after the call"
+    said = "It writes into its arguments: q or k are not the same after the call."
     return [Finding("arguments", "q, k", "measured", said, "writes-arguments")]

@@ -73,14 +73,14 @@ def position_findings(
     try:
         rows = _rows(subject, form, base)
     except (Exception, SystemExit) as error:  # a function may be made for short rows alone
-        said = f"with many keys it fails: {type(error).__name__}: {first_line(error)}"
+        said = f"With many keys it fails: {first_line(error)}."
         return [], [Finding("many keys", "", "measured", said)]
     if (wrong := _lost(rows) or _difference(rows, base, subject)) is not None:
         return [], [wrong]
     factor = base.factor * float(rows.slopes([_ALL])[0][0])
     allowed = 3 * subject.rtol
     right = abs(factor / base.factor - 1) <= allowed
-    said = f"the factor depends on the number of keys: {base.factor:.6g} at {base.n_keys}"
+    said = f"The factor depends on the number of keys: {base.factor:.6g} at {base.n_keys}."
     finding = _found(rows, right, base.factor, factor, allowed, said, "factor-by-length")
     return [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)], [finding]
 
@@ -129,7 +129,7 @@ def _difference(rows: _Rows, base: Point, subject: Subject) -> Finding | None:
             return _shifted(rows) if axis == "key" else None
         return _by_axis(rows, axis, base.factor * slopes, off, 300 * subject.rtol)
     left = rows.slopes([_ALL])[1]
-    said = f"logits of many keys are off by {left:.3g} (rms) in a way that has no known cause"
+    said = f"Logits of many keys are off by {left:.3g} (rms) in a way that has no known cause."
     return _found(rows, False, 0.0, left, rows.floor, said, "many-keys-wrong")
 
 
@@ -138,8 +138,8 @@ def _by_axis(rows: _Rows, axis: str, factors: Array, off: Mask, allowed: float) 
     step = _CHUNK if axis == "key" else 1
     where = [f"{axis} {index % len(factors) * step}" for index in (one, other)]
     said = (
-        f"the factor depends on the {axis}: {factors[one]:.6g} at {where[0]}, "
-        f"{factors[other]:.6g} at {where[1]}"
+        f"The factor depends on the {axis}: {factors[one]:.6g} at {where[0]}, "
+        f"{factors[other]:.6g} at {where[1]}."
     )
     numbers = float(factors[one]), float(factors[other]), allowed
     return _found(rows, False, *numbers, said, f"factor-by-{axis}")
@@ -154,7 +154,7 @@ def _lost(rows: _Rows) -> Finding | None:
     lost = np.flatnonzero((rows.weights <= 0).all((0, 1)))
     if not len(lost):
         return None
-    said = f"{len(lost)} of {rows.keys} keys have no weight in any row, the first is key {lost[0]}"
+    said = f"{len(lost)} of {rows.keys} keys have no weight in any row, the first is key {lost[0]}."
     return _found(rows, False, rows.keys, rows.keys - len(lost), 0.0, said, "keys-dropped")
 
 
@@ -170,7 +170,7 @@ def _shifted(rows: _Rows) -> Finding | None:
         return None
     first = chunks[int(np.argmax(shifts > rows.floor))].start
     said = (
-        f"from key {first} on logits are shifted against those of the first keys, by up to "
+        f"From key {first} on logits are shifted against those of the first keys, by up to "
         f"{largest:.3g} and not alike in all rows: is the running sum rescaled where a new block "
         "raises the maximum?"
     )

@@ -31,10 +31,10 @@ def _of_dtype(subject: Subject, dtype: str, form: Form, base: Point) -> list[Fin
         other = replace(other, d_k=subject.d_k)
         factor = form.factor(other.box, *subject.draw(subject.d_k))
     except (Exception, SystemExit) as error:  # many kernels take some precisions alone
-        said = f"{dtype} is refused: {first_line(error)}"
+        said = f"It refuses {dtype}: {first_line(error)}."
         return [Finding("precision", dtype, "measured", said)]
     right = abs(factor - base.factor) <= _ALLOWED * abs(base.factor)
-    said = f"in {dtype} the factor is {factor:.4g}, not {base.factor:.4g}"
+    said = f"In {dtype} the factor is {factor:.4g}, not {base.factor:.4g}."
     numbers = {"expected": base.factor, "measured": factor, "allowed": _ALLOWED}
     finding = judged("precision", dtype, right, said, "factor-by-dtype", **numbers)
     return [finding, *_overflow(other, dtype, base, declared=False)]
@@ -46,7 +46,7 @@ def _large_logits(subject: Subject, form: Form, base: Point) -> list[Finding]:
     if form.slug != "plain" or dtype not in _LARGEST or base.factor <= 0:
         return []
     if not _finite(subject, 200 / base.factor):
-        said = "logits of 200 give inf or nan: the maximum of a row is not subtracted before exp"
+        said = "Logits of 200 give inf or nan: a row's maximum is not subtracted before exp."
         return [Finding("large logits", "200", "measured", said, "no-max-subtraction")]
     return _overflow(subject, dtype, base, declared=True)
 
@@ -58,11 +58,13 @@ def _overflow(subject: Subject, dtype: str, base: Point, declared: bool) -> list
     product = _LARGEST[dtype] / math.sqrt(base.factor)  # too large itself, and scaled it is not
     if _finite(subject, product):
         said = (
-            f"{dtype}: products beyond the largest {dtype} do no harm: q or k is scaled before the "
-            "product, or it is made in a wider type; the same scale, no defect"
+            f"Products beyond the largest {dtype} do no harm: q or k is scaled before the "
+            "product, or it is made in a wider type; the same scale, no defect."
         )
         return [Finding("overflow", dtype, "match", said if declared else "")]
-    said = f"{dtype}: q.k above {_LARGEST[dtype]:.5g} is inf or nan: it is scaled after the product"
+    said = (
+        f"In {dtype} a product above {_LARGEST[dtype]:.5g} is inf or nan: q.k is scaled afterwards."
+    )
     slug = "overflow-before-scale"
     if declared and dtype == "float16":
         return [Finding("overflow", dtype, "mismatch", said, slug)]

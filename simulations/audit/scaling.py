@@ -27,7 +27,7 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
         except InconclusiveError:
             raise
         except (Exception, SystemExit) as error:  # a function may be made for one size alone
-            said = f"at d_k = {size} it fails: {type(error).__name__}: {first_line(error)}"
+            said = f"At d_k = {size} it fails: {first_line(error)}."
             place = {"d_k": size}
             refused.append(Finding("factor", f"d_k = {size}", "measured", said, place=place))
             continue
@@ -39,8 +39,11 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    return str(error).partition("\n")[0][:100]
+    """The kind of an error and the first line of what it says, without its full stop."""
+    head, *attempts = str(error).strip().split("\n")
+    if isinstance(error, ProbeError) and attempts:
+        return attempts[0].strip()[:120].rstrip(".")
+    return f"{type(error).__name__}: {head[:100].rstrip('.')}"
 
 
 def factor_findings(
@@ -64,7 +67,7 @@ def _of_point(subject: Subject, point: Point, known: Sequence[Known], said: bool
         "factor",
         f"d_k = {point.d_k}{fewer}",
         "match" if right else "mismatch",
-        _sentence(point, wanted, known, subject.options.convention) if said else "",
+        _sentence(point, wanted, known, subject.options.convention, subject.rtol) if said else "",
         None if right or not known else known[0].slug,
         wanted,
         point.factor,
@@ -84,31 +87,29 @@ def _spokesman(points: Sequence[Point], subject: Subject) -> Point:
     return (wrong or at_base)[0]
 
 
-def _sentence(point: Point, wanted: float, known: Sequence[Known], convention: str) -> str:
+def _sentence(
+    point: Point, wanted: float, known: Sequence[Known], convention: str, rtol: float
+) -> str:
     """What the factor is: its divisor, its name, and what it does where it is wrong."""
-    factor = point.factor
-    said = f"at d_k = {point.d_k} it {_acts(factor)}"
-    ratio = factor / wanted
-    names = "; or ".join(f"{one.formula}: {one.met}" for one in known[:3])
-    if abs(ratio - 1) < 1e-2 and known and known[0].slug == convention:
-        return f"{said}: {known[0].formula}, {known[0].met}"
-    wrong = f", where {convention} {_acts(wanted)}"
-    if ratio <= 0:
-        size = "the softmax does not look at q.k as it should"
-    elif ratio < 1:
-        size = f"logits are {1 / ratio:.4g} times too small, the softmax too flat"
-    else:
-        size = f"logits are {ratio:.4g} times too large, the softmax too peaked"
-    named = names or "no known mistake or convention gives these factors"
-    return f"{said} ({named}){'' if abs(ratio - 1) < 1e-2 else f'{wrong}: {size}'}"
+    said, ratio = f"At d_k = {point.d_k} it {_acts(point.factor)}", point.factor / wanted
+    names = "; or ".join(f"{one.formula}, {one.met}" for one in known[:3])
+    if known and known[0].slug == convention:
+        return f"{said}: {names}."
+    named = names or "no known mistake or convention"
+    if abs(ratio - 1) <= rtol:
+        return f"{said}, as {convention} does ({named})."
+    flat = f"logits are {1 / ratio:.6g} times too small, the softmax too flat" if ratio > 0 else ""
+    peaked = f"logits are {ratio:.6g} times too large, the softmax too peaked"
+    size = peaked if ratio > 1 else flat or "the softmax does not follow q.k"
+    return f"{said} where {convention} {_acts(wanted)}: {size}. That is {named}."
 
 
 def _acts(factor: float) -> str:
     if factor == 0:
         return "multiplies q.k by 0"
-    if abs(factor) < 1:
-        return f"divides by {1 / factor:.4f}"
-    return f"multiplies by {factor:.6g}" if factor != 1 else "leaves q.k unscaled"
+    if abs(factor - 1) < 1e-5:
+        return "leaves q.k unscaled"
+    return f"divides by {1 / factor:.4f}" if abs(factor) < 1 else f"multiplies by {factor:.6g}"
 
 
 def _exponent(subject: Subject, points: Sequence[Point]) -> list[Finding]:
@@ -125,7 +126,7 @@ def _exponent(subject: Subject, points: Sequence[Point]) -> list[Finding]:
     sizes = [point.d_k for point in points]
     where = f"d_k = {min(sizes)} to {max(sizes)}"
     error = "" if line[1] <= allowed else f"; no single power: its error is {line[1]:.2g}"
-    said = f"the factor goes as d_k^{line[0]:.4f}, not ^{wanted[0]:g}{error}"
+    said = f"The factor goes as d_k^({line[0]:.4f}), not d_k^({wanted[0]:g}){error}."
     right = abs(line[0] - wanted[0]) <= allowed
     slope = round(line[0], 12)  # beyond that it is rounding of the logarithms
     numbers = {"expected": wanted[0], "measured": slope, "allowed": allowed}

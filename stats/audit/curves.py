@@ -64,9 +64,10 @@ def _capped(x: Array, y: Array, allowed: Array) -> Curve | None:
         return off
 
     sign = float(np.sign(x[0] * y[0]))
-    start = np.log([abs(y[0] / x[0]), 1.1 * np.abs(y).max()])
-    best = least_squares(off, start, xtol=1e-15, ftol=1e-15, gtol=1e-15)
-    if np.abs(best.fun).max() > 1:
-        return None
-    factor, bound = np.exp(best.x)
-    return Curve("softcap", sign * float(factor), float(bound))
+    for times in (1.1, 4.0, 32.0):  # caps that end the curve, bend it, or hardly bend it
+        start = np.log([abs(y[0] / x[0]), times * np.abs(y).max()])
+        best = least_squares(off, start, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+        if np.abs(best.fun).max() <= 1:
+            factor, bound = np.exp(best.x)
+            return Curve("softcap", sign * float(factor), float(bound))
+    return None

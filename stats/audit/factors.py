@@ -50,11 +50,16 @@ def _mscale(m: float) -> float:
 
 KNOWN = (
     Known("sqrt-dk", "1/sqrt(d_k)", "as in most models", lambda p: p.d_k**-0.5),
-    Known("none", "1", "none, as in T5 and GPT-Neo; or a scale that is missing", lambda p: 1.0),
+    Known(
+        "none",
+        "no scale",
+        "as in T5 and GPT-Neo, or where a divisor is missing",
+        lambda p: 1.0,
+    ),
     Known(
         "dk",
         "1/d_k",
-        "as in muP; or sqrt(d_k) divided by twice, by the caller and by the kernel",
+        "as in muP, or where both the caller and the kernel divide by sqrt(d_k)",
         lambda p: 1 / p.d_k,
     ),
     Known(
@@ -173,6 +178,9 @@ def named_factor(points: Sequence[Point], rtol: float) -> list[Known]:
         right = all(abs(p.factor / v - 1) <= rtol for p, v in zip(points, values, strict=True))
         if right and not seen_before:
             found.append(known)
+    if all(known.slug == "padded-dk" for known in found) and len({p.d_k for p in points}) > 1:
+        # where nothing else is right: sizes that are all padded to one look like a constant
+        found = [*_fitted(points, rtol), *found]
     return found or _fitted(points, rtol)
 
 
