@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 
+from .shown import shortened
+
 MAX_D_K = 2**20
 MAX_N_KEYS = 10**6
 MAX_MAGNITUDE = 1e9
@@ -28,8 +30,8 @@ def number(name: str, value: object, rule: str, allowed: Callable[[float], bool]
     """
     try:
         parsed = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be {rule}, got {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be {rule}, got {shortened(value)}") from None
     if not math.isfinite(parsed) or not allowed(parsed):
         raise InputError(f"{name} must be {rule}, got {value}")
     return parsed

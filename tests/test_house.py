@@ -84,6 +84,7 @@ def calls(source: str) -> Iterator[str]:
 FILE_CALLS = (
     "sqlite3.connect",
     *("open", "os.open", "os.fdopen", "os.replace", "os.rename", "os.remove", "os.unlink"),
+    *("np.memmap", "numpy.memmap", "torch.load", "torch.save"),
     *("np.load", "np.save", "np.savez", "np.loadtxt", "np.savetxt", "numpy.load", "numpy.save"),
 )
 FILE_METHODS = (".read_text", ".write_text", ".read_bytes", ".write_bytes", ".unlink")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,8 @@ def part_of(config: Config, path: str) -> Config:
 def model_of(config: Config) -> tuple[str, Model | None]:
     """The model type that is declared, "" if none, and what is known of it."""
     name = config.get("model_type")
-    return (name, MODELS.get(name)) if isinstance(name, str) else ("", None)
+    plain = isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", name)
+    return (name, MODELS.get(name)) if isinstance(name, str) and plain else ("", None)
 
 
 def heads_of(

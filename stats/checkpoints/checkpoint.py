@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..checks import InputError
 from ..shown import shortened
 from .models import Config
+from .safetensors import FLOATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,10 @@ class Checkpoint:
     def part(self, name: str, *rows: slice) -> NDArray[np.float64]:
         """A part of a tensor as float64; InputError where it does not hold real numbers."""
         stored = self.tensors[name]
-        if "float" not in stored.dtype:
+        if stored.dtype not in FLOATS.values():
             raise InputError(
-                f"{shortened(name)} must hold floating-point numbers, got {stored.dtype}; give the "
-                "weights before quantisation"
+                f"{shortened(name)} must hold floating-point numbers, got "
+                f"{shortened(stored.dtype)}; give the weights before quantisation"
             )
         with np.errstate(invalid="ignore"):  # a nan may be of the kind that signals
             return np.asarray(stored.look()[rows]).astype(np.float64)

@@ -110,11 +110,11 @@ def find_sites(shapes: Mapping[str, tuple[int, ...]], model_type: str = "") -> l
     ]
     for name, shape in shapes.items():
         for layout, matcher in matchers:
-            match = matcher.fullmatch(name) if len(shape) == 2 else None
+            match = matcher.fullmatch(name) if _is_matrix(shape) else None
             if match is None:
                 continue
             key = f"{match['site']}{layout.key}{layout.tensor}" if layout.key else name
-            if len(shapes.get(key, ())) == 2:
+            if _is_matrix(shapes.get(key, ())):
                 found.setdefault(name, Site(match["site"].rstrip("."), layout, name, key))
             break
     if not found:
@@ -123,6 +123,10 @@ def find_sites(shapes: Mapping[str, tuple[int, ...]], model_type: str = "") -> l
             f"{_listed(shapes)}; known: {', '.join(layout.models for layout in LAYOUTS)}"
         )
     return sorted(found.values(), key=lambda site: _natural(site.path))
+
+
+def _is_matrix(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 2 and min(shape) > 0
 
 
 def _unread(names: Iterable[str], model_type: str) -> str:

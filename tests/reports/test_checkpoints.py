@@ -145,8 +145,27 @@ def test_a_config_that_is_none_is_refused(tmp_path):
 
 def test_quantised_weights_are_refused_when_they_are_read(tmp_path):
     file = written(tmp_path / "m.safetensors", {"w": np.ones((2, 2), np.int8)})
-    with pytest.raises(InputError, match="floating-point numbers, got I8"):
+    with pytest.raises(InputError, match="floating-point numbers, got 'I8'"):
         open_checkpoint(str(file)).part("w")
+
+
+@pytest.mark.parametrize("dtype", ["float\x1b[2J", "float128", "F4", "object", "str"])
+def test_a_type_that_is_none_is_refused_when_it_is_read(tmp_path, dtype):
+    entry = {"dtype": dtype, "shape": [1], "data_offsets": [0, 0]}
+    file = written(tmp_path / "m.safetensors", {}, {"w": entry})
+    with pytest.raises(InputError, match="floating-point numbers") as raised:
+        open_checkpoint(str(file)).part("w")
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0)])
+def test_empty_matrices_are_refused(tmp_path, shape):
+    from verify_variance import audit
+
+    names = [f"layers.0.{x}_proj.weight" for x in "qk"]
+    file = written(tmp_path / "m.safetensors", {name: np.ones(shape, "f4") for name in names})
+    with pytest.raises(InputError, match="no query and key projections"):
+        audit(file, n_heads=2)
 
 
 def test_targets_are_told_apart(tmp_path):

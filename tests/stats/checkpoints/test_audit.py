@@ -183,6 +183,7 @@ def test_an_expectation_of_an_unknown_model_cannot_be_told():
 
 HOSTILE = (
     *(None, "x", -1, 0, 1e400, float("nan"), [], {}, True, 10**40, "1" * 5000, {"a": 1}, [1, None]),
+    *(10**400, "llama\x1b[2J\n", "x" * 10_000),
 )
 FIELDS = (
     *("model_type", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size"),

@@ -119,7 +119,7 @@ def test_heads_come_from_config_or_options_and_agree_with_the_shapes():
         ((64, 32), (24, 32), {"n_head": 4}, "does not split"),
         ((64, 32), (64, 32), {"n_head": 4, "head_dim": 8}, "does not split into 4 heads of 8"),
         ((60, 32), None, {"n_head": 4}, "does not split"),
-        ((0, 32), (0, 32), {"n_head": 4}, "does not split"),
+        ((0, 32), (0, 32), {"n_head": 4}, "no query and key projections"),
         ((64, 32), (64, 32), {"n_head": "many"}, "n_head must be a positive integer"),
         ((64, 32), (64, 32), {"n_head": -4}, "n_head must be a positive integer"),
         ((64, 32), (64, 32), {"n_head": 10**30}, "at most"),
