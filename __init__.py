@@ -67,7 +67,7 @@ _HOMES = {
     "register_elements": "simulations.own_laws",
     "probe_factor": "simulations.audit.probe",
 }
-__all__ = ["__version__", "audit", "calibrate", "check_claims", "verify", *_HOMES]
+__all__ = ["__version__", "audit", "calibrate", "check_claims", "train", "verify", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -311,3 +311,43 @@ def calibrate(
     asked = (cases, decision, how)
     chosen = {"platform": platform, "seed": root}
     return Result(calibration_record(tally.judged(), run, asked, provenance, **chosen))
+
+
+def train(
+    *, platform: str = "auto", progress: Callable[[int, int], None] | None = None, **options: Any
+) -> Result:
+    """Train with and without the divisor, all else the same: what `verify-variance train` does.
+
+    Args:
+        platform: `auto`, `cpu`, `gpu` or `tpu`.
+        progress: called with (work done, work planned), first with none done.
+        options: fields of `stats.training.options.TrainOptions`, such as `quick`, `arms`,
+            `steps`, `replicates`, `resume`, `seed`.
+
+    Returns:
+        A Result whose record has arms (`rows`), `statements`, `runs`, `curves` and `maps`.
+
+    Raises:
+        InputError: for anything that breaks a rule, and where optax is not installed.
+
+    """
+    from .reports.result import Result
+    from .reports.training import asked_of, training_record
+    from .reports.training_journal import Journal
+    from .simulations import devices as machine  # loads no JAX yet
+    from .stats.request import options_of
+    from .stats.training.options import TrainOptions
+
+    asked = options_of(TrainOptions, options)
+    experiments, seed = asked.experiments(), asked.chosen_seed()
+    devices, watch = machine.use_platform(platform), machine.Stopwatch()
+
+    from .simulations.training.experiments import run_experiments, text_digests
+
+    texts = text_digests(experiments)
+    about = machine.provenance(devices) | {"seed": seed, "text": texts}
+    journal = Journal(asked.resume, about | {"experiments": repr(experiments)})
+    resumed = len(journal.logs)
+    run_experiments(experiments, seed, journal.logs, journal.save, progress)
+    provenance = about | watch.read() | {"resumed_blocks": resumed}
+    return Result(training_record(journal.logs.values(), experiments, asked_of(asked), provenance))

@@ -50,6 +50,7 @@ from .stats.calibration.options import CalibratedCase, CalibrationOptions, Nomin
 from .stats.checks import InputError
 from .stats.long_runs import LongRunOptions, LostProcess
 from .stats.request import CaseOptions, DecisionOptions, DeviceOptions
+from .stats.training.options import TrainOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,7 @@ CLAIMS, AUDIT, ARRAYS = ClaimOptions(), AuditOptions(), ArrayOptions()
 CALIBRATION, ONE_CASE, NOMINAL = CalibrationOptions(), CalibratedCase(), NominalRates()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 CI, REPORT, SWEEP, LONG_RUN = CiOptions(), ReportOptions(), SweepOptions(), LongRunOptions()
+TRAINING = TrainOptions()
 
 
 def _shown(default: object) -> str | None:
@@ -252,6 +254,20 @@ def calibrate(
     ci.check()
     asked = vars(cases) | vars(decision) | vars(options) | vars(devices)
     return _show(_with_progress(calibrated, asked, output.quiet), output, ci)
+
+
+@app.command
+def train(
+    *,
+    options: Annotated[TrainOptions, Flat] = TRAINING,
+    output: Output = OUTPUT,
+    devices: Devices = DEVICES,
+) -> int:
+    """Train with and without the divisor, all else the same, and judge what is said of it."""
+    from . import train as trained
+
+    output.check()
+    return _show(_with_progress(trained, vars(options) | vars(devices), output.quiet), output)
 
 
 @app.command

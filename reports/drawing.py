@@ -174,8 +174,16 @@ def _legend_below(figure: Figure, axes: Axes) -> None:
 
 
 def _draw_map(figure: Figure, axes: Axes, values: Map) -> None:
-    filled = axes.contourf(values.x, values.y, values.values, values.levels, cmap="cividis")
-    filled.set_edgecolor("face")  # no seams between levels
+    filled: Any
+    if values.cells:
+        ends = (values.x[0] - 0.5, values.x[-1] + 0.5, values.y[-1] + 0.5, values.y[0] - 0.5)
+        filled = axes.imshow(
+            values.values, cmap="cividis", vmin=values.levels[0], vmax=values.levels[-1],
+            interpolation="none", extent=ends, aspect="auto",
+        )  # fmt: skip
+    else:
+        filled = axes.contourf(values.x, values.y, values.values, values.levels, cmap="cividis")
+        filled.set_edgecolor("face")  # no seams between levels
     bar = figure.colorbar(filled, ax=axes, label=_short(values.label), pad=0.02, aspect=30)
     bar.outline.set_visible(False)
 

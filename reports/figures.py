@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..stats.checks import InputError, choice
-from . import figure_laws, figure_rows, figure_sweeps
+from . import figure_laws, figure_rows, figure_sweeps, training_figures
 from .panels import FigureData
 from .record import Record
 
@@ -20,6 +20,14 @@ FIGURES: dict[str, Callable[[Sequence[Record]], FigureData]] = {
     "law": figure_laws.law,
     "saturation": figure_laws.saturation,
 }
+TRAINING: dict[str, Callable[[Record], FigureData]] = {
+    "training": training_figures.losses,
+    "attention": training_figures.attention,
+    "heads": training_figures.heads,
+    "maps": training_figures.maps,
+}
+"""Figures of a training experiment: of its record, not of rows alone."""
+NAMES = (*FIGURES, *TRAINING)
 _QUICK = ("variance", "softmax", "jacobian")
 _NEEDS = {
     "variance": "rows of variance or std",
@@ -42,23 +50,37 @@ def figure_data(name: str, records: Sequence[Record]) -> FigureData:
         'Var(q·k)'
 
     """
-    make = FIGURES[choice("figure", name, FIGURES)]
-    data = make([row for record in records for row in record["rows"]])
+    choice("figure", name, NAMES)
+    if name in TRAINING:
+        trained = [record for record in records if record["command"] == "train"]
+        if not trained:
+            raise InputError(f"figure {name} needs a record of train, got none; run train")
+        return TRAINING[name](trained[0])
+    data = FIGURES[name](_rows(records))
     if not data.panels:
         raise InputError(f"figure {name} needs {_NEEDS[name]}, got none; run with such quantities")
     return data
 
 
+def _rows(records: Sequence[Record]) -> list[Record]:
+    """The rows that are about cases: those of a training experiment are about arms."""
+    return [row for record in records if record["command"] != "train" for row in record["rows"]]
+
+
 def figures_of(records: Sequence[Record]) -> list[FigureData]:
     """Every figure that the records have something for."""
-    rows = [row for record in records for row in record["rows"]]
-    return [data for make in FIGURES.values() if (data := make(rows)).panels]
+    rows = _rows(records)
+    found = [data for make in FIGURES.values() if (data := make(rows)).panels]
+    trained = [record for record in records if record["command"] == "train"]
+    return found + [make(record) for record in trained for make in TRAINING.values()]
 
 
 def quick_figures(record: Record) -> list[FigureData]:
     """What a notebook shows beside a table: sweeps where there are any, otherwise the gaps."""
     if record["command"] == "claims":  # each of its rows is about something else
         return []
+    if record["command"] == "train":
+        return [TRAINING["training"](record)]
     rows = record["rows"]
     sweeps = [data for name in _QUICK if (data := FIGURES[name](rows)).panels]
     gaps = figure_rows.gap(rows)

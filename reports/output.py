@@ -86,7 +86,7 @@ class ReportOptions:
     ----------
     figure
         Draw this figure alone instead of the page: variance, softmax, jacobian, gap, z, law or
-        saturation.
+        saturation; of a record of train, training, attention, heads or maps.
     style
         How a figure is laid out: screen, or paper (one column of 85 mm).
     output
@@ -104,11 +104,11 @@ class ReportOptions:
     def check(self) -> None:
         """Refuse what could not be drawn or written, before any work."""
         from .drawing import STYLES
-        from .figures import FIGURES, figure_form
+        from .figures import NAMES, figure_form
 
         choice("style", self.style, STYLES)
         if self.figure is not None:
-            choice("figure", self.figure, FIGURES)
+            choice("figure", self.figure, NAMES)
             figure_form(self.output)
         if self.output is not None:
             check_writable(self.output)

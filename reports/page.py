@@ -19,6 +19,7 @@ from .drawing import inline
 from .figures import figures_of
 from .record import Record
 from .table import render
+from .training_page import training_section
 from .wording import advice, summary
 
 _ORDER = ("mismatch", "undecided", "match", "measured")
@@ -71,7 +72,9 @@ def _hash(script: str) -> str:
 
 
 def _content(records: Sequence[Record]) -> dict[str, Any]:
-    rows = [row for record in records for row in record["rows"]]
+    trained = [record for record in records if record["command"] == "train"]
+    of_cases = [record for record in records if record["command"] != "train"]
+    rows = [row for record in of_cases for row in record["rows"]]
     counts = _counts(rows)
     verdict = _overall(records)
     said = [line for record in records for line in advice(record)]
@@ -79,13 +82,14 @@ def _content(records: Sequence[Record]) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "verdict_class": _classified(verdict or ""),
-        "headline": _HEADLINES.get(verdict or "", f"{verdict or 'Theory, without simulation'}"),
+        "headline": _headline(verdict) if of_cases else "Training, scaled against unscaled",
         "counts": counts,
         "records": [_about(record) for record in records],
         "advice": said if to_do else [],
         "replicates": parts.replicates(rows),
         "claims": parts.claims(rows),
-        "table": _table(records, rows),
+        "table": _table(of_cases, rows),
+        "trainings": list(map(training_section, trained)),
         "figures": [
             {
                 "name": data.name,
@@ -98,10 +102,14 @@ def _content(records: Sequence[Record]) -> dict[str, Any]:
             for data in figures_of(records)
         ],
         "contrast": parts.contrast(rows),
-        "limits": parts.limits(rows) + ([] if to_do else said),
+        "limits": (parts.limits(rows) if of_cases else []) + ([] if to_do else said),
         "decisions": [found for record in records if (found := parts.decision(record))],
-        **_trusted(data=_embedded(records, rows)),
+        **_trusted(data=_embedded(records)),
     }
+
+
+def _headline(verdict: str | None) -> str:
+    return _HEADLINES.get(verdict or "", verdict or "Theory, without simulation")
 
 
 def _overall(records: Sequence[Record]) -> str | None:
@@ -175,7 +183,7 @@ def _cells(columns: Sequence[Column], row: Record, number: int) -> dict[str, dic
     return cells
 
 
-def _embedded(records: Sequence[Record], rows: Sequence[Record]) -> str:
+def _embedded(records: Sequence[Record]) -> str:
     """Records and CSV as JSON that no HTML parser mistakes for anything else."""
     tagged = [
         {"record": number, **row} if len(records) > 1 else row

@@ -57,13 +57,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Map:
-    """Values over a grid: `values[i][j]` at `y[i]`, `x[j]`."""
+    """Values over a grid: `values[i][j]` at `y[i]`, `x[j]`; `cells` shows each as a square."""
 
     x: Numbers
     y: Numbers
     values: tuple[Numbers, ...]
     label: str
     levels: Numbers
+    cells: bool = False
 
 
 @dataclass(frozen=True)

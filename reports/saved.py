@@ -10,6 +10,7 @@ from ..stats.checks import InputError
 from ..stats.quantities import QUANTITIES
 from .files import read_text
 from .record import PROVENANCE, SCHEMA_VERSION, Record, rates_of
+from .training_page import check_training
 
 DESIGN = ("false_alarm", "power", "tolerance", "tests")
 _Test = Callable[[Any], bool]
@@ -63,6 +64,9 @@ the record with this version (--format json)
             f"command of {name} must be one that measures or predicts, got {data['command']}; "
             "its own --format html shows it"
         )
+    if data["command"] == "train":
+        check_training(data, name)
+        return data
     for number, row in enumerate(data["rows"], 1):
         _check(row, _ROW, f"row {number} of {name}")
         if row["verdict"] in _JUDGED:

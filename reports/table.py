@@ -41,6 +41,10 @@ def render(record: Record, form: str) -> str:
         from .audit_table import audit_table
 
         return audit_table(record, form)
+    if record["command"] == "train":
+        from .training_table import training_table
+
+        return training_table(record, form)
     if record["command"] == "calibrate":
         from .calibration_table import calibration_table
 

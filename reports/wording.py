@@ -42,6 +42,10 @@ def summary(record: Record) -> str:
         from .audit_table import audit_summary
 
         return audit_summary(record)
+    if record["command"] == "train":
+        from .training_table import training_summary
+
+        return training_summary(record)
     if record["command"] == "calibrate":
         from .calibration_table import calibration_summary
 
@@ -158,7 +162,7 @@ def _looks(record: Record) -> str:
 def advice(record: Record) -> list[str]:
     """What to do now, for every mismatch and undecided row; then what their notes say."""
     rows = record["rows"]
-    if record["command"] in ("claims", "calibrate"):
+    if record["command"] in ("claims", "calibrate", "train"):
         return []  # each row says why
     if record["command"] == "audit":
         from .audit_table import audit_advice

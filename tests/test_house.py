@@ -15,7 +15,7 @@ SOURCES = sorted([*ROOT.glob("*.py"), *(p for f in FLOORS for p in (ROOT / f).rg
 PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
 LONGER_FILES = {
-    "__init__.py": 315,  # every composition, documented
+    "__init__.py": 360,  # every composition, documented
     "stats/request.py": 405,  # every option with its documentation
     "__main__.py": 450,  # every command, and every way out
 }

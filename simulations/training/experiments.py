@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...stats.training.arms import Arm, arm_of
+from ...stats.training.finals import Table, finals_of
 from ...stats.training.presets import (
+    MAPPED,
     NORMED,
     TUNING,
     Experiment,
@@ -23,7 +26,7 @@ from ...stats.training.presets import (
 )
 from ..keys import cell_key
 from .model import Shape
-from .steps import programs, schedule, windows_at
+from .steps import optax, programs, schedule, windows_at
 from .text import SYMBOLS, Text, help_text, validation_starts
 
 TOGETHER = 4
@@ -31,6 +34,7 @@ TOGETHER = 4
 _VALIDATION = {"characters": 64, "topics": 256}
 _PROBED = 16  # held-out windows that the logged quantities are of
 _DIGITS = 6
+_ELEMENTS_PER_CHARACTER = 8000  # two cores train some 60 000 characters in a second
 
 Log = dict[str, Any]
 Done = dict[str, Log]
@@ -47,43 +51,58 @@ def run_name(run: Run) -> str:
     return f"{run.experiment}/{run.arm}/{run.rate:g}/{run.replicate}"
 
 
-def run_experiment(
-    experiment: Experiment, seed: int, done: Done, finished: Callable[[Done], None]
+def run_experiments(
+    experiments: Sequence[Experiment],
+    seed: int,
+    done: Done,
+    save: Callable[[], None] = lambda: None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Train what is not in `done`; `finished` gets the logs of each batch of runs.
+    """Train what is not in `done`, and add its log; `save` is called after each batch of runs.
 
     First the tuning runs, then all arms at the fixed rate, then each at its best rate. A batch is
     trained whole or not at all, so that a run has the same neighbours, and bits, after a stop.
+    `progress` gets the work done and planned, in random elements that take as long.
     """
-    text = help_text(experiment.task, experiment.length)
-    for batch in _planned(experiment, done):
-        if any(run_name(run) not in done for run in batch):
-            logs = train(experiment, batch, seed, text)
-            found = dict(zip(map(run_name, batch), logs, strict=True))
-            done |= found
-            finished(found)
+    optax()  # complains before any work
+    planned = sum(work(e) * len([*tuning_runs(e), *fixed_runs(e)]) for e in experiments)
+    passed = 0
+
+    def advance(more: int) -> None:
+        nonlocal passed
+        passed += more
+        if progress is not None:
+            progress(passed, max(planned, passed))
+
+    advance(0)
+    for experiment in experiments:
+        text = help_text(experiment.task, experiment.length)
+        for batch in _planned(experiment, done):
+            if any(run_name(run) not in done for run in batch):
+                logs = train(experiment, batch, seed, text)
+                done |= dict(zip(map(run_name, batch), logs, strict=True))
+                save()
+            advance(work(experiment) * len(batch))
+
+
+def work(experiment: Experiment) -> int:
+    """Random elements that take as long to draw as one run to train."""
+    characters = experiment.steps * experiment.batch * experiment.length
+    return characters * experiment.n_layers * _ELEMENTS_PER_CHARACTER
+
+
+def text_digests(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """The hash of each task's text: it differs between versions of Python."""
+    return {e.task: help_text(e.task, e.length).digest for e in experiments}
 
 
 def _planned(experiment: Experiment, done: Done) -> Iterator[list[Run]]:
     """All batches in order; the last ones are known only when the tuning runs are done."""
     yield from _batches(tuning_runs(experiment))
     yield from _batches(fixed_runs(experiment))
-    yield from _batches(tuned_runs(experiment, best_rates(experiment, done)))
-
-
-def count_runs(experiments: Iterable[Experiment]) -> int:
-    """Runs that are certain: those at tuned rates come on top."""
-    return sum(len([*tuning_runs(e), *fixed_runs(e)]) for e in experiments)
-
-
-def best_rates(experiment: Experiment, done: Done) -> dict[str, float]:
-    """The rate of each arm with the lowest validation loss on the tuning replicate."""
-    best: dict[str, tuple[float, float]] = {}
-    for run in tuning_runs(experiment):
-        loss = done[run_name(run)]["validation_loss"][-1]
-        loss = math.inf if loss is None else loss
-        best[run.arm] = min(best.get(run.arm, (math.inf, run.rate)), (loss, run.rate))
-    return {arm: rate for arm, (_, rate) in best.items()}
+    table = Table([finals_of(log) for log in done.values()])
+    best = {arm: table.best_rate(experiment.name, arm) for arm in experiment.arms}
+    yield from _batches(tuned_runs(experiment, best))
 
 
 def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
@@ -105,9 +124,10 @@ def shape_of(experiment: Experiment, *, normed: bool) -> Shape:
 def train(experiment: Experiment, runs: Sequence[Run], seed: int, text: Text) -> list[Log]:
     """The logs of runs that are trained side by side; short batches repeat their last run.
 
-    A log has lists over the logged steps: `steps`, `training_loss` (mean since the last),
-    `validation_loss`, `accuracy`, every quantity of `probes.probe` as [layers][heads], and what
-    was not finite; None stands for a number that is not finite itself.
+    A log has the run's own fields and lists over the logged steps: `steps`, `training_loss` (mean
+    since the last), `validation_loss`, `accuracy` and every quantity of `probes.probe` as
+    [layers][heads]; how much was not finite; and the last attention `map` where it is kept. None
+    stands for a number that is not finite itself.
     """
     lanes = [*runs, *[runs[-1]] * (TOGETHER - len(runs))]
     e, shape = experiment, shape_of(experiment, normed=runs[0].arm in NORMED)
@@ -126,7 +146,11 @@ def train(experiment: Experiment, runs: Sequence[Run], seed: int, text: Text) ->
         state, steps = advance(state, arms, tokens, starts[part], rates[part].astype(np.float32))
         seen = look(state.params, arms, held_out, some)
         points.append({"step": min(first + e.every, e.steps), "trained": steps} | seen)
-    return [_log(points, lane) for lane in range(len(runs))]
+    logs = [asdict(run) | _log(points, lane) for lane, run in enumerate(runs)]
+    for lane, run in enumerate(runs):
+        if run.replicate == 0 and run.arm in MAPPED:
+            logs[lane]["map"] = _rounded(np.asarray(points[-1]["map"][lane]), digits=2)
+    return logs
 
 
 def _stacked(arms: Sequence[Arm]) -> Any:
@@ -153,7 +177,7 @@ def _order(seed: int, experiment: Experiment, replicate: int, text: Text) -> NDA
 def _log(points: Sequence[dict[str, Any]], lane: int) -> Log:
     log: Log = {"steps": [point["step"] for point in points]}
     for name in points[0]:
-        if name != "step":
+        if name not in ("step", "map"):
             log[name] = [_rounded(np.asarray(point[name][lane])) for point in points]
     trained = [point["trained"] for point in points[1:]]
     losses = [np.asarray(part["loss"][:, lane], np.float64) for part in trained]
@@ -180,9 +204,9 @@ def largest_rise(losses: NDArray[np.float64], before: int = 10) -> float:
     return float((losses[before:] - means).max())
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: Any, digits: int = _DIGITS) -> Any:
     """Plain numbers of a few digits, None where they are not finite."""
     if isinstance(value, np.ndarray) and value.ndim:
-        return [_rounded(item) for item in value]
+        return [_rounded(item, digits) for item in value]
     number = float(value)
-    return float(f"{number:.{_DIGITS}g}") if math.isfinite(number) else None
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else None

@@ -37,15 +37,16 @@ def mean_loss(
 ) -> tuple[Array, tuple[Array, Array]]:
     """Mean loss of windows, with the share of right answers and the scores.
 
-    `windows` are symbols [batch, length + 1] and classes [batch]; a model with as many outputs as
-    symbols foretells each next symbol, any other the class, after the last.
+    `windows` are symbols [batch, length + 1] and classes [batch]. A model with as many outputs as
+    symbols foretells each next symbol; any other the class, after each symbol of the second half.
     """
     symbols, classes = windows
     outputs, scores = forward(params, arm, symbols[:, :-1], shape, dtype, taps)
     if shape.outputs == shape.symbols:
         targets = symbols[:, 1:]
     else:
-        outputs, targets = outputs[:, -1], classes
+        outputs = outputs[:, outputs.shape[1] // 2 :]
+        targets = jnp.broadcast_to(classes[:, None], outputs.shape[:2])
     right = (outputs.argmax(-1) == targets).mean()
     return losses(outputs, targets).mean(), (right, scores)
 

@@ -48,7 +48,8 @@ class Programs(NamedTuple):
 
     begin(keys, arms) -> State; advance(state, arms, text, starts, rates) -> state and, [steps,
     runs] each, the loss, and how many scores and gradients were not finite; look(params, arms,
-    validation windows, probe windows) -> quantities by name, the run first.
+    validation windows, probe windows) -> quantities by name, the run first; among them `map`,
+    the attention weights of the first validation window.
     """
 
     begin: Callable[..., State]
@@ -83,9 +84,10 @@ def programs(shape: Shape, dtype: str) -> Programs:
         return jax.lax.scan(one, state, (starts, rates))
 
     def look(params: Params, arm: Any, validation: Any, some: Any) -> dict[str, Array]:
-        loss, (right, _) = mean_loss(params, arm, validation, shape, kind)
+        loss, (right, scores) = mean_loss(params, arm, validation, shape, kind)
         logged = probe(params, arm, some, shape, kind)
-        return logged | {"validation_loss": loss, "accuracy": right}
+        first = jax.nn.softmax(scores[:, 0].astype(jnp.float32))
+        return logged | {"validation_loss": loss, "accuracy": right, "map": first}
 
     return Programs(
         jax.jit(jax.vmap(begin)),

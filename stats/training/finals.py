@@ -33,6 +33,7 @@ def finals_of(log: Log) -> dict[str, Any]:
     """
     losses, steps = log["validation_loss"], log["steps"]
     found = {
+        **{name: log[name] for name in ("experiment", "arm", "rate", "replicate")},
         "validation_loss": losses[-1],
         "training_loss": log["training_loss"][-1],
         "fall": None if losses[-1] is None else losses[0] - losses[-1],

@@ -14,6 +14,8 @@ RATE = 5e-3
 """The fixed rate, at which all arms are compared as well."""
 NORMED = ("score-layernorm", "qk-rmsnorm")
 """Arms whose program has the norms in it."""
+MAPPED = (REFERENCE, "none")
+"""Arms whose attention maps are kept, of the first replicate."""
 TUNING = -1
 """The replicate that rates are tuned on; those that are judged count from 0."""
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from verify_variance.simulations.training.experiments import (
     TOGETHER,
-    best_rates,
     largest_rise,
-    run_experiment,
+    run_experiments,
     run_name,
     train,
 )
@@ -27,6 +26,7 @@ from verify_variance.simulations.training.steps import schedule
 from verify_variance.simulations.training.text import SYMBOLS, help_text
 from verify_variance.stats.claims.expressions import jacobian, softmax
 from verify_variance.stats.training.arms import ARMS, Arm, arm_of
+from verify_variance.stats.training.finals import BY_HEAD
 from verify_variance.stats.training.presets import RATE, Experiment, Run
 
 if find_spec("optax") is None:
@@ -40,7 +40,7 @@ TINY = Experiment(
 
 def trained(experiment: Experiment, seed: int = 0) -> dict:
     done: dict = {}
-    run_experiment(experiment, seed, done, lambda found: None)
+    run_experiments([experiment], seed, done)
     return done
 
 
@@ -56,7 +56,10 @@ def test_the_loss_of_every_arm_falls_and_all_is_finite(logs):
         assert end < start - 0.1, name
         assert log["steps"] == [0, 10, 20]
         assert log["lost_steps"] == log["lost_scores"] == log["lost_gradients"] == 0
+        assert set(log) - {"map"} > set(BY_HEAD)
         for quantity, values in log.items():
+            if quantity in ("experiment", "arm", "map"):
+                continue
             last = values[-1] if isinstance(values, list) else values
             assert np.isfinite(np.array(last, float)).all(), (name, quantity)
 
@@ -87,23 +90,14 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_bits(logs):
     class Stop(Exception):
         pass
 
-    def stop(found: dict) -> None:
+    def stop() -> None:
         raise Stop
 
     with pytest.raises(Stop):
-        run_experiment(TINY, 0, done, stop)
+        run_experiments([TINY], 0, done, stop)
     assert 0 < len(done) <= TOGETHER
-    run_experiment(TINY, 0, done, lambda found: None)
+    run_experiments([TINY], 0, done)
     assert done == logs
-
-
-def test_the_best_rate_is_that_of_the_lowest_loss():
-    tuned = replace(TINY, tuned=True, arms=("none",))
-    done = {
-        f"tiny/none/{rate}/-1": {"validation_loss": [9.0, loss]}
-        for rate, loss in (("0.0015", 2.0), ("0.005", None), ("0.015", 1.0))
-    }
-    assert best_rates(tuned, done) == {"none": 0.015}
 
 
 @pytest.fixture(scope="module")
@@ -223,13 +217,7 @@ def test_attention_is_what_each_arm_says(model, name):
             assert np.isneginf(np.asarray(scores)[0, 0, head, t, t + 1 :]).all()
 
 
-def test_the_multipliers_of_the_arms():
-    expected = {"sqrt-dk": 0.125, "none": 1, "dk": 1 / 64, "constant:10": 0.1,
-                "power:0.6": 64**-0.6, "power:0.8": 64**-0.8, "sqrt-dmodel": 128**-0.5,
-                "learnable:1": 1, "learnable:sqrt-dk": 0.125, "score-layernorm": 1,
-                "v-compensation": 1, "qk-rmsnorm": 0.125, "sd-15": 15 / 8}  # fmt: skip
-    assert {name: arm_of(name, 64, 128).multiplier for name in ARMS} == pytest.approx(expected)
-    assert arm_of("v-compensation", 64, 128).value_factor == 0.125
+def test_arms_are_handed_on_number_by_number():
     assert [f.name for f in fields(Arm)] == list(Arm.__slots__)
 
 

@@ -1,0 +1,179 @@
+"""The record of a training experiment: a row for each arm, the statements, curves and maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from ..stats.checks import count
+from ..stats.training.arms import REFERENCE
+from ..stats.training.documents import STATEMENTS
+from ..stats.training.finals import BY_HEAD, Log, Table, finals_of
+from ..stats.training.options import TrainOptions
+from ..stats.training.paired import FALSE_ALARM, Interval
+from ..stats.training.presets import RATE, RATES, TUNING, Experiment
+from ..stats.training.statements import Judged, judge
+from .record import ROW_KEYS, Record, make_record, plain_data
+
+CURVES = (
+    *("training_loss", "validation_loss", "accuracy", "logit_std", "logit_max", "entropy"),
+    *("max_prob", "saturated", "jacobian_frobenius_sq", "jacobian_spectral", "score_gradient"),
+    *("query_gradient", "key_gradient", "head_overlap", "multiplier"),
+)
+"""What the record keeps of each logged step: mean and standard deviation over replicates."""
+
+
+def training_record(
+    logs: Iterable[Log],
+    experiments: Sequence[Experiment],
+    request: Mapping[str, object],
+    provenance: Mapping[str, object],
+) -> Record:
+    """The record of logs; `runs` has what each ended with, `curves` the arms at the fixed rate.
+
+    A row's estimate is the mean of the validation loss, `difference` the paired one to the
+    reference arm, with its interval in `ci_low` and `ci_high`. Its verdict is `measured`.
+    """
+    listed = list(logs)
+    table = Table([finals_of(log) for log in listed])
+    record = make_record("train", request, [], None, provenance)
+    record["verdict"] = "measured"
+    record["design"]["false_alarm"] = FALSE_ALARM
+    record["experiments"] = [asdict(experiment) for experiment in experiments]
+    record["rates"] = {"fixed": RATE, "tried": list(RATES)}
+    record["rows"] = [
+        _row(table, experiment, arm, tuned)
+        for experiment in experiments
+        for tuned in ((False, True) if experiment.tuned else (False,))
+        for arm in experiment.arms
+    ]
+    record["statements"] = [_statement(judged) for judged in judge(table, STATEMENTS)]
+    record["runs"] = list(table.runs)
+    record["curves"] = [
+        _curve(experiment, arm, listed) for experiment in experiments for arm in experiment.arms
+    ]
+    record["maps"] = [
+        {"experiment": log["experiment"], "arm": log["arm"], "map": log["map"]}
+        for log in listed
+        if "map" in log and log["rate"] == RATE
+    ]
+    return record
+
+
+def asked_of(options: TrainOptions) -> dict[str, object]:
+    """What was asked for, as numbers; where it was kept is no part of it."""
+    request: dict[str, object] = {"preset": "quick" if options.quick else options.preset}
+    request |= {"arms": list(options.arms)}
+    for name in ("steps", "replicates"):
+        given = getattr(options, name)
+        request[name] = None if given is None else count(name, given)
+    return request | {"seed": options.chosen_seed()}
+
+
+def _row(table: Table, experiment: Experiment, arm: str, tuned: bool) -> Record:
+    name = experiment.name
+    loss = table.mean(name, arm, "validation_loss", tuned=tuned)
+    gap = table.against(name, arm, "validation_loss", tuned=tuned)
+    row: Record = dict.fromkeys(ROW_KEYS)
+    row |= {
+        "quantity": "validation_loss",
+        "d_k": experiment.d_k,
+        "n_keys": experiment.length,
+        "scale": arm,
+        "dtype": experiment.dtype,
+        "parameters": {"d_model": experiment.d_model},
+        "draws": loss.replicates,
+        "theory_kind": "none",
+        "estimate": loss.mean,
+        "mcse": loss.sd / math.sqrt(loss.replicates),
+        "ci_low": gap.low,
+        "ci_high": gap.high,
+        "verdict": "measured",
+        "experiment": name,
+        "task": experiment.task,
+        "arm": arm,
+        "rate": table.best_rate(name, arm) if tuned else RATE,
+        "tuned": tuned,
+        "difference": gap.mean,
+        "against": _against(arm, gap),
+    }
+    for quantity in ("accuracy", "start_logit_std", *BY_HEAD):
+        row[quantity] = table.mean(name, arm, quantity, tuned=tuned).mean
+    for quantity in ("lost_steps", "lost_scores", "lost_gradients"):
+        row[quantity] = round(sum(table.values(name, arm, quantity, tuned=tuned)))
+    return {key: plain_data(value) for key, value in row.items()}
+
+
+def _against(arm: str, gap: Interval) -> str:
+    """Worse or better where the interval of the difference says so."""
+    if arm == REFERENCE:
+        return ""
+    return "worse" if gap.low > 0 else "better" if gap.high < 0 else "unclear"
+
+
+def _statement(judged: Judged) -> Record:
+    parts = [
+        {
+            "says": outcome.part.says,
+            "experiment": outcome.part.experiment,
+            "tuned": outcome.part.tuned,
+            "mean": plain_data(outcome.interval.mean),
+            "low": plain_data(outcome.interval.low),
+            "high": plain_data(outcome.interval.high),
+            "replicates": outcome.interval.replicates,
+            "least": plain_data(outcome.part.low),
+            "most": plain_data(outcome.part.high),
+            "holds": outcome.holds,
+        }
+        for outcome in judged.outcomes
+    ]
+    statement = judged.statement
+    return {
+        "id": statement.id,
+        "claim": statement.says,
+        "verdict": judged.verdict,
+        "parts": parts,
+        "of_parts": len(statement.parts),
+        "beyond": statement.beyond,
+    }
+
+
+def _curve(experiment: Experiment, arm: str, logs: Sequence[Log]) -> Record:
+    """Mean and standard deviation over replicates, by quantity, layer (if any) and logged step."""
+    mine = [
+        log
+        for log in logs
+        if (log["experiment"], log["arm"], log["rate"]) == (experiment.name, arm, RATE)
+        and log["replicate"] != TUNING
+    ]
+    found: Record = {"experiment": experiment.name, "arm": arm, "steps": mine[0]["steps"]}
+    for name in CURVES:
+        if name in BY_HEAD:
+            layers = range(experiment.n_layers)
+            found[name] = [
+                _over([[_mean(point[i]) for point in log[name]] for log in mine]) for i in layers
+            ]
+        else:
+            found[name] = _over([log[name] for log in mine])
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) else None
+
+
+def _over(replicates: Sequence[Sequence[float | None]]) -> Record:
+    """Mean and standard deviation at each step; None where a replicate has no finite number."""
+    means: list[float | None] = []
+    sds: list[float | None] = []
+    for values in zip(*replicates, strict=True):
+        mean = _mean(values)
+        means.append(None if mean is None else float(f"{mean:.6g}"))
+        if mean is None or len(values) < 2:
+            sds.append(None)
+            continue
+        square = math.fsum((value - mean) ** 2 for value in values if value is not None)
+        sds.append(float(f"{math.sqrt(square / (len(values) - 1)):.3g}"))
+    return {"mean": means, "sd": sds}

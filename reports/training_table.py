@@ -1,0 +1,194 @@
+"""A training experiment as tables, and what it says and cannot say in words."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from .numbers import plain, with_error
+from .record import Record
+
+WIDTH = 100
+Cells = list[str]
+
+
+def training_table(record: Record, form: str) -> str:
+    """Each experiment's arms, then the statements; other forms than `plain` have both as tables."""
+    from .table import tabulated
+
+    parts = []
+    for heading, rows in blocks(record):
+        headers, cells = arms_table(rows)
+        texts = [True, *[False] * (len(headers) - 1)]
+        parts.append(f"{_heading(heading, form)}\n{tabulated(cells, headers, form, texts)}")
+    if record["statements"]:
+        parts.append(_statements(record, form))
+    return "\n\n".join(parts)
+
+
+def _heading(text: str, form: str) -> str:
+    if form == "html":
+        return f"<p>{text}</p>"
+    return f"{text}\n" if form in ("pipe", "rst", "latex") else textwrap.fill(text, WIDTH)
+
+
+def blocks(record: Record) -> Iterable[tuple[str, list[Record]]]:
+    """The rows of each experiment at the fixed rate and, where they were tuned, at the best."""
+    for experiment in record["experiments"]:
+        for tuned in (False, True):
+            rows = [
+                row
+                for row in record["rows"]
+                if row["experiment"] == experiment["name"] and row["tuned"] == tuned
+            ]
+            if rows:
+                yield described(experiment, record, tuned), rows
+
+
+def described(experiment: Record, record: Record, tuned: bool) -> str:
+    """An experiment's task, model, steps and rates in one sentence."""
+    e, layers = experiment, experiment["n_layers"]
+    task = {"characters": "next character", "topics": "which of two topics"}[e["task"]]
+    rates = record["rates"]
+    rate = (
+        f"each arm at its best rate of {', '.join(f'{r:g}' for r in rates['tried'])}"
+        if tuned
+        else f"all at the rate {rates['fixed']:g}"
+    )
+    return (
+        f"{e['name']}: {task}; {layers} {'layer' if layers == 1 else 'layers'} of {e['n_heads']} "
+        f"heads, d_k {e['d_model'] // e['n_heads']}; {e['steps']} steps of {e['batch']} x "
+        f"{e['length']} characters; {e['dtype']}; {e['replicates']} replicates; {rate}"
+    )
+
+
+def arms_table(rows: Sequence[Record]) -> tuple[list[str], list[Cells]]:
+    """Headers and cells of one experiment's arms."""
+    classes = rows[0]["task"] == "topics"
+    headers = ["arm", "loss", "minus sqrt-dk", "", "sd(x)", "keys", "max p", "overlap"]
+    if rows[0]["tuned"]:
+        headers.insert(1, "rate")
+    if classes:
+        headers.insert(1, "accuracy")
+    lost = any(row["lost_scores"] or row["lost_steps"] or row["lost_gradients"] for row in rows)
+    if lost:
+        headers.append("not finite")
+    return headers, [_cells(row, classes, lost) for row in rows]
+
+
+def _cells(row: Record, classes: bool, lost: bool) -> Cells:
+    keys = None if row["entropy"] is None else math.exp(row["entropy"])
+    cells = [
+        row["arm"],
+        with_error(row["estimate"], row["mcse"]) or "lost",
+        "" if not row["against"] else _difference(row),
+        row["against"],
+        f"{_number(row['start_logit_std'])} to {_number(row['logit_std'])}",
+        plain(keys, 3),
+        plain(row["max_prob"], 2),
+        plain(row["head_overlap"], 2),
+    ]
+    if row["tuned"]:
+        cells.insert(1, f"{row['rate']:g}")
+    if classes:
+        cells.insert(1, plain(row["accuracy"], 3))
+    if lost:
+        cells.append(str(row["lost_scores"] + row["lost_gradients"]))
+    return cells
+
+
+def _difference(row: Record) -> str:
+    """The paired difference and half the width of its interval."""
+    if row["difference"] is None or row["ci_high"] is None:
+        return plain(row["difference"], 3)
+    return f"{row['difference']:+.3f} ± {row['ci_high'] - row['difference']:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return plain(value, 3)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval as `low..high`; an open end is left out.
+
+    Examples:
+        >>> span(0.1, 0.25), span(None, None)
+        ('0.1..0.25', '..')
+
+    """
+    return f"{_number(low)}..{_number(high)}"
+
+
+def _statements(record: Record, form: str) -> str:
+    from .table import tabulated
+
+    if form != "plain":
+        cells = [
+            [s["id"], s["claim"], s["verdict"], "; ".join(map(part_said, s["parts"])), s["beyond"]]
+            for s in record["statements"]
+        ]
+        headers = ("id", "statement", "here", "measured", "not tested")
+        return f"{_heading(_OF_STATEMENTS, form)}\n{tabulated(cells, headers, form, [True] * 5)}"
+    lines = [textwrap.fill(_OF_STATEMENTS, WIDTH)]
+    for s in record["statements"]:
+        lines += ["", f"{s['id']}  {s['verdict']}: {s['claim']}"]
+        for part in s["parts"]:
+            lines += _indented(part_said(part))
+        if s["beyond"]:
+            lines += _indented(f"not tested: {s['beyond']}")
+    return "\n".join(lines)
+
+
+_OF_STATEMENTS = (
+    "What articles say of training, as far as these experiments go. Each line: what was measured, "
+    "its mean and interval over replicates, what the statement needs, and whether it holds."
+)
+
+
+def part_said(part: Record) -> str:
+    """One criterion in words.
+
+    Examples:
+        >>> part_said({"says": "fall", "experiment": "d_k 64", "tuned": False, "mean": 0.9,
+        ...     "low": 0.8, "high": 1.0, "least": None, "most": 0.1, "holds": False})
+        'd_k 64: fall 0.9 (0.8..1), needs at most 0.1: no'
+
+    """
+    least, most = part["least"], part["most"]
+    needs = (
+        f"{least:g} to {most:g}"
+        if least is not None and most is not None
+        else f"at least {least:g}"
+        if least is not None
+        else f"at most {most:g}"
+    )
+    holds = {True: "yes", False: "no", None: "cannot tell"}[part["holds"]]
+    where = part["experiment"] + (", best rates" if part["tuned"] else "")
+    inside = span(part["low"], part["high"])
+    return f"{where}: {part['says']} {plain(part['mean'], 3)} ({inside}), needs {needs}: {holds}"
+
+
+def _indented(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent="     ", subsequent_indent="       ", break_on_hyphens=False
+    )
+
+
+def training_summary(record: Record) -> str:
+    """Counts, rates, and what an experiment of this size cannot say."""
+    counts = Counter(s["verdict"] for s in record["statements"])
+    said = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+    rate = record["design"]["false_alarm"]
+    most = max(e["steps"] * e["batch"] * e["length"] for e in record["experiments"])
+    lines = [
+        f"{len(record['statements'])} statements: {said}." if said else "",
+        f"Intervals are Student's, of paired replicates (same initialisation, same data order); "
+        f"each misses at a rate of {rate:g} if differences are normal.",
+        f"These models are small and see at most {most} characters of one text: nothing here "
+        "speaks of convergence, of large models, of other data or optimisers than Adam with layer "
+        "norm first, or of more layers.",
+        f"Seed {record['provenance']['seed']}.",
+    ]
+    return " ".join(filter(None, lines))
