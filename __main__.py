@@ -328,7 +328,9 @@ def main() -> None:
 
         code = _complain(explain(error, app), USAGE)
     except KeyboardInterrupt as stopped:
-        code = _left(_complain(f"interrupted; {str(stopped) or 'nothing was written'}", INTERRUPTED))
+        code = _left(
+            _complain(f"interrupted; {str(stopped) or 'nothing was written'}", INTERRUPTED)
+        )
     except (Exception, SystemExit) as error:  # rich exits where the reader of --help went away
         code = _left(_failed(error))
     sys.exit(code if isinstance(code, int) else 0)

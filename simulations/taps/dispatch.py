@@ -172,8 +172,8 @@ class _Tap(TorchDispatchMode):
             self._met(a, first)
             return UNKNOWN
         if b.leaf and not a.leaf and second.ndim - second.shape[:-2].count(1) == 2:
-            matrices = (x.reshape(-1, x.shape[-1]) for x in (first, second))  # einsum makes 3 axes
-            made = projected(*map(raw, matrices), tuple(out.shape), turned=False)
+            rows, weight = (x.reshape(-1, x.shape[-1]) for x in (first, second))  # einsum: 3 axes
+            made = projected(raw(rows), raw(weight), tuple(out.shape), turned=False)
             made = replace(made, index=torch.from_numpy(made.index))
             bias = args[0] if name == "addmm" else None
             return made if bias is None else replace(made, bias=bias.detach().expand(out.shape))

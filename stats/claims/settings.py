@@ -38,11 +38,10 @@ def cases_of(setting: Setting, quantity: str) -> list[Case | None]:
     if not setting:
         raise InputError(f"{quantity} needs a setting, got none; write setting = {{dk = 64}}")
     given = {key: _texts(value) for key, value in setting.items()}
-    options = options_of(CaseOptions, {"dk": (), "scale": ("none",), **given})
+    dk = CaseOptions.dk if "logit_std" in given else ()
+    options = options_of(CaseOptions, {"dk": dk, "scale": ("none",), **given})
     row = next((name for name in names if name in ROWS), None)
     probe = "entropy" if row or "logit_std" in given or names[0] in MEASURED else "variance"
-    if "logit_std" in given:
-        options = replace(options, dk=("1",))
     return [case for case, _ in requested_rows(replace(options, quantities=(probe,)))]
 
 
