@@ -193,7 +193,7 @@ def largest_rise(losses: NDArray[np.float64], before: int = 10) -> float:
     """Most that the loss of a step lies above the mean of the ten before it.
 
     Examples:
-        >>> largest_rise(np.array([2.0] * 10 + [1.5, 2.45, 1.9]))
+        >>> round(largest_rise(np.array([2.0] * 10 + [1.5, 2.45, 1.9])), 12)
         0.5
 
     """

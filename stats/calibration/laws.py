@@ -23,7 +23,7 @@ class KolmogorovLaw:
     Examples:
         >>> law = KolmogorovLaw(10_000)
         >>> [round(math.exp(tail), 4) for tail in law.log_tails(0.0082)]
-        [0.5, 0.5]
+        [0.4907, 0.5093]
 
     """
 

@@ -33,7 +33,7 @@ class Tally:
         >>> from verify_variance.stats.request import CaseOptions, DecisionOptions
         >>> run = Run.planned(CaseOptions(dk=("16",)), DecisionOptions(false_alarm=0.01))
         >>> tally = Tally(run, ())
-        >>> for i in range(20):
+        >>> for i in range(40):
         ...     tally.add([{("logit", None): Moments(190620, 0.0, (190619 * 17.0, 0.0, 1.6e8))}])
         >>> tally.judged()[0].verdict
         'mismatch'
