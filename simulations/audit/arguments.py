@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .masks import bias_finding, mask_findings
 from .scaling import first_line
 from .subject import N_KEYS, Subject
 
+VAR_POSITIONAL, VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _GIVEN = 0.2375  # a scale that no convention gives at any usual d_k
 
 
@@ -41,6 +43,15 @@ def named_arguments(attention: Any) -> list[str]:
         said = (getattr(attention, "__doc__", None) or "").partition("->")[0]
         names = ["", "", "", *re.findall(r"(\w+)\s*=", said)]
     return [name for name in names[3:] if not name.startswith("_")]
+
+
+def required_arguments(attention: Any) -> list[str]:
+    """Names of the arguments after q, k and v that have no default."""
+    with suppress(TypeError, ValueError):
+        more = list(inspect.signature(attention).parameters.values())[3:]
+        empty, open_ended = inspect.Parameter.empty, (VAR_POSITIONAL, VAR_KEYWORD)
+        return [p.name for p in more if p.default is empty and p.kind not in open_ended]
+    return []
 
 
 def _ignored(subject: Subject, name: str, values: tuple[Any, Any]) -> bool:

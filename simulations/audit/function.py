@@ -14,7 +14,7 @@ from ...stats.audit.options import AuditOptions
 from ...stats.decision import Verdict
 from ...stats.failures import InconclusiveError
 from ..devices import keep_compilations
-from .arguments import argument_findings
+from .arguments import argument_findings, required_arguments
 from .black_box import ProbeError
 from .forms import Form, find_form
 from .guard import guarded
@@ -88,6 +88,9 @@ def _unopened(attention: Any, options: AuditOptions, error: ProbeError) -> Findi
             )
             where, slug = f"layout {options.layout}", "attends-over-heads"
             return Finding("axis", where, "mismatch", said, slug, 16.0, heads)
+    if more := required_arguments(attention):
+        said = f"It needs {', '.join(more)} besides q, k and v: audit a function of q, k, v alone."
+        return Finding("call", "", "undecided", said, "more-arguments")
     return Finding("call", "", "undecided", " ".join(str(error).split()) + ".", "no-weights")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ def mask_findings(subject: Subject, name: str, base: Point) -> Iterator[Finding]
             return
         weights = _weights(subject, name, np.where(keep, 0.0, _FAR))
     else:
+        yield from _scaled_as_numbers(subject, name, base)
         keep = keep if effect else ~keep
         weights = _weights(subject, name, keep if effect else ~keep)
     dropped = float(np.nan_to_num(weights)[:, ~keep].max())
@@ -96,6 +98,14 @@ def mask_findings(subject: Subject, name: str, base: Point) -> Iterator[Finding]
     numbers = {"expected": 0.0, "measured": dropped, "allowed": 1e-6}
     yield judged("argument", where, dropped <= 1e-6, said, "mask-leaks", **numbers)
     yield _masked_row(subject, name, effect)
+
+
+def _scaled_as_numbers(subject: Subject, name: str, base: Point) -> Iterator[Finding]:
+    """The finding of a mask that may be given as numbers too, where these are scaled."""
+    with suppress(Exception):  # it may want booleans alone, or take any number for True
+        finding = bias_finding(subject, name, base)
+        if finding.cause == "bias-scaled":
+            yield finding
 
 
 def _effect(subject: Subject, name: str, keep: Mask) -> bool | None:

@@ -48,7 +48,8 @@ def _large_logits(subject: Subject, form: Form, base: Point) -> list[Finding]:
     if not _finite(subject, 200 / base.factor):
         said = "Logits of 200 give inf or nan: a row's maximum is not subtracted before exp."
         return [Finding("large logits", "200", "measured", said, "no-max-subtraction")]
-    return _overflow(subject, dtype, base, declared=True)
+    finite = Finding("large logits", "200", "match")
+    return [finite, *_overflow(subject, dtype, base, declared=True)]
 
 
 def _overflow(subject: Subject, dtype: str, base: Point, declared: bool) -> list[Finding]:

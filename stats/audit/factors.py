@@ -222,6 +222,9 @@ def _fitted(points: Sequence[Point], rtol: float) -> list[Known]:
         return []
     if power == -0.5:
         return _divided(times, rtol)
+    if power == -1:
+        met = f"{times:.6g} times the cosine, where q and k are normalised"
+        return [Known("cosine", f"{times:.6g}/d_k", met, lambda p: times / p.d_k)]
     formula = f"{times:.6g} d_k^({power:.5g})"
     return [Known("power", formula, "no known convention", lambda p: times * p.d_k**power)]
 

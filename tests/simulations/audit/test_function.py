@@ -206,7 +206,7 @@ HOSTILE = {
     "gives infinities": (lambda q, k, v: v + np.inf, "undecided", "not finite"),
     "gives values back": (lambda q, k, v: v, "undecided", "the values came back"),
     "gives negatives": (lambda q, k, v: -right(q, k, v), "undecided", "no weighted means"),
-    "wants another argument": (lambda q, k, v, scale: v, "undecided", "'scale'"),
+    "wants another argument": (lambda q, k, v, scale: v, "undecided", "It needs scale besides"),
     "takes no arguments": (lambda: 0, "undecided", "positional"),
     "drops at random": (
         lambda q, k, v: (
