@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...stats.audit.arguments import Role, role_of
-from ...stats.audit.factors import Point, named_factor
+from ...stats.audit.factors import named_factor
 from ...stats.audit.findings import Finding, judged
+from ...stats.audit.known import Point
 from .forms import Form, find_form
 from .masks import bias_finding, mask_findings
 from .scaling import first_line

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...stats.audit.factors import Point
 from ...stats.audit.findings import Finding, judged
+from ...stats.audit.known import Point
 from .black_box import Array, Mask
 from .positions import about_means
 from .subject import N_KEYS, Subject

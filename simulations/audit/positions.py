@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...stats.audit.factors import Point
 from ...stats.audit.findings import Finding, judged
+from ...stats.audit.known import Point
 from .black_box import Array, Mask
 from .forms import Form, floor_of
 from .scaling import first_line

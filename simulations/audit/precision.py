@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...stats.audit.factors import Point
 from ...stats.audit.findings import Finding, judged
+from ...stats.audit.known import Point
 from .forms import Form
 from .scaling import first_line
 from .subject import Subject, opened

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...stats.audit.factors import Known, Point, exponent, named_factor
+from ...stats.audit.factors import exponent, named_factor
 from ...stats.audit.findings import Finding, judged
+from ...stats.audit.known import Known, Point
 from ...stats.failures import InconclusiveError
 from .black_box import ProbeError
 from .forms import Form

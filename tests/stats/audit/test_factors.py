@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from verify_variance.stats.audit.arguments import role_of
 from verify_variance.stats.audit.curves import curve_of
-from verify_variance.stats.audit.factors import KNOWN, Point, exponent, named_factor
+from verify_variance.stats.audit.factors import exponent, named_factor
+from verify_variance.stats.audit.known import KNOWN, Point
 from verify_variance.stats.cases import Case
 from verify_variance.stats.conventions import scale_factor
 
