@@ -16,6 +16,7 @@ from typing import Any
 
 from ..stats.checks import InputError
 from ..stats.long_runs import LongRunOptions, LostProcess
+from .roll_call import call_the_roll
 
 HEARTBEAT, JOINING, LEAVING = 60, 60, 30  # seconds until a silent process counts as gone
 _FAILED, _FINE = b"\0", b"\1"
@@ -117,6 +118,10 @@ def join(options: LongRunOptions, surroundings: Mapping[str, str] = os.environ) 
         return ALONE
     import jax
 
+    if options.coordinator is not None:
+        assert options.num_processes is not None
+        assert options.process_id is not None
+        call_the_roll(options.coordinator, options.num_processes, options.process_id, JOINING)
     try:
         jax.distributed.initialize(
             options.coordinator,
