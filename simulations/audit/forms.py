@@ -15,6 +15,7 @@ import numpy as np
 from ...stats.arrays import ROUNDING
 from ...stats.audit.curves import Curve, curve_of
 from .black_box import Array, BlackBox
+from .rotation import read_rotated, same_position
 from .seen_logits import SeenLogits, seen_in_range, seen_logits
 
 LARGEST = 60.0  # exp(-60) is still a float32
@@ -32,7 +33,8 @@ class Form:
 
     `slug` names it, `said` says it in words, and `bound` is that of a cap. `heads` is how many
     heads the function makes of d_k by itself. Where `known` is false no factor can be read; where
-    `per_head` is true each head has its own, and the first head's is read.
+    `per_head` is true each head has its own, and the first head's is read. `read` reads the factor
+    of a form whose logits the product does not give.
     """
 
     slug: str
@@ -42,11 +44,14 @@ class Form:
     curve: Curve | None = None
     heads: int = 1
     per_head: bool = False
+    read: Callable[[BlackBox, Array, Array], float] | None = None
 
     def factor(self, box: BlackBox, q: Array, k: Array) -> float:
         """The factor, read off the weights for q and k (head, length, d_k)."""
         if self.slug == "zero":
             return 0.0
+        if self.read is not None:
+            return self.read(box, q, k)
         seen = seen_in_range(box, q, k)
         if self.curve is not None and self.curve.bound is not None:
             largest = min(LARGEST, 4 * self.curve.bound)
@@ -116,13 +121,22 @@ def find_form(box: BlackBox, q: Array, k: Array) -> Form:
         or _bounded(response(box, q, _small(box, seen)))
         or _by_head(seen, floor)
         or _of_elements(seen, floor)
+        or _rotated(box, seen, floor)
         or Form(
             "unknown",
-            "Its logits are no multiple of q.k, capped, clipped or normalised: are q and k "
-            "rotated (RoPE), or products rounded more than their dtype (TF32)?",
+            "Its logits are no multiple of q.k, capped, clipped, normalised or rotated: are "
+            "products rounded more than their dtype (TF32)?",
             known=False,
         )
     )
+
+
+def _rotated(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
+    """Queries and keys rotated by their positions."""
+    if same_position(box, seen.q, seen.k)[1] > 10 * floor:
+        return None
+    said = "q and k are turned by their positions (RoPE); the factor is that of equal positions."
+    return Form("rotated", said, read=read_rotated)
 
 
 def _bent(curve: Curve) -> Form | None:

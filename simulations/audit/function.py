@@ -63,7 +63,8 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield from argument_findings(subject, form, base)
         yield from precision_findings(subject, form, base)
     except InconclusiveError as error:
-        yield Finding("factor", "", "undecided", str(error), "too-little-seen")
+        said = f"{str(error)[:1].upper()}{str(error)[1:]}."
+        yield Finding("factor", "", "undecided", said, "too-little-seen")
 
 
 def _form_finding(form: Form) -> Finding:
@@ -91,7 +92,17 @@ def _unopened(attention: Any, options: AuditOptions, error: ProbeError) -> Findi
     if more := required_arguments(attention):
         said = f"It needs {', '.join(more)} besides q, k and v: audit a function of q, k, v alone."
         return Finding("call", "", "undecided", said, "more-arguments")
-    return Finding("call", "", "undecided", " ".join(str(error).split()) + ".", "no-weights")
+    return Finding("call", "", "undecided", _attempts(error), "no-weights")
+
+
+def _attempts(error: ProbeError) -> str:
+    """What each layout met, the same only once."""
+    met: dict[str, list[str]] = {}
+    for line in str(error).splitlines()[1:]:
+        attempt, _, said = line.strip().partition(": ")
+        met.setdefault(said.rstrip("."), []).append(attempt.partition(",")[0])
+    each = "; ".join(f"{', '.join(dict.fromkeys(names))}: {said}" for said, names in met.items())
+    return f"No call as attention(q, k, v) gave weights over 16 keys. {each}."
 
 
 def _versions(name: str, subject: Subject) -> dict[str, str]:

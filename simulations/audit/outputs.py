@@ -60,7 +60,7 @@ def row_sums(subject: Subject, form: Form, factor: float) -> Finding:
     if np.ptp(mass) <= tolerance * mean:
         said = f"Every row sums to {mean:.6g}: the output is multiplied by it."
         return found("mismatch", said, "output-scaled")
-    if form.known and (mass < 1).all():
+    if form.read is None and (mass < 1).all():
         with np.errstate(over="ignore"):
             room = (1 - mass)[..., None] / weights * np.exp(form.logits(factor, seen))
         room = room[seen.kept & (weights > 1e-4)]

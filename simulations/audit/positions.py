@@ -68,7 +68,7 @@ def position_findings(
     subject: Subject, form: Form, base: Point
 ) -> tuple[list[Point], list[Finding]]:
     """The factor at many keys, and what differs between keys, queries, heads and lengths."""
-    if base.factor == 0:
+    if base.factor == 0 or form.read is not None:
         return [], []
     try:
         rows = _rows(subject, form, base)

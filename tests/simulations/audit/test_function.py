@@ -118,6 +118,26 @@ def test_heads_that_the_function_makes_by_itself():
     assert finding(audit, "factor").measured == pytest.approx(1 / 4, rel=1e-5)
 
 
+def turn(x):
+    """Rotary position embedding: pairs of elements turned by an angle that grows with position."""
+    d = x.shape[-1]
+    angle = np.arange(x.shape[-2])[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
+    c, s, out = np.cos(angle), np.sin(angle), np.empty_like(x)
+    out[..., ::2] = x[..., ::2] * c - x[..., 1::2] * s
+    out[..., 1::2] = x[..., ::2] * s + x[..., 1::2] * c
+    return out
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(1.0, "match"), (1.873854, "mismatch")])
+def test_rotations_by_position_are_seen_through(times, verdict):
+    """YaRN puts its mscale into cosine and sine, so that it shows in the factor."""
+    audit = audited(attends(lambda q, k: turn(q) @ turned(turn(k)) * np.float32(times)))
+    assert finding(audit, "form").cause == "rotated"
+    assert finding(audit, "factor", "d_k = 64").measured == pytest.approx(times / 8, rel=1e-5)
+    assert audit.verdict == verdict
+    assert verdict == "match" or finding(audit, "factor").cause == "mscale"
+
+
 def test_a_scale_for_each_element_cannot_be_told_as_one_factor():
     gains = np.linspace(0.5, 2, 64, dtype=np.float32)
     audit = audited(attends(lambda q, k: (q * gains) @ turned(k)), dk=[64])
