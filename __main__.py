@@ -389,7 +389,9 @@ def _left(code: int) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    _say(f"verify-variance: {message}\n")
+    """One line that a terminal only shows: what it would act upon is spelled out."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+    _say(f"verify-variance: {shown}\n")
     return code
 
 

@@ -38,7 +38,7 @@ def layouts(record: Record) -> list[Layout]:
     if any(row["quantity"] != "variance" for row in record["rows"]):
         return general
     unnamed = [column for column in case if column.header != "quantity"]
-    return [(unnamed, [_DRAWS, _LOOK, *_SPREAD, Column("error %", _std_error), *_JUDGED]), *general]
+    return [(unnamed, [_DRAWS, *_SPREAD, Column("error %", _std_error), *_JUDGED]), *general]
 
 
 def page_columns(record: Record, rows: Sequence[Record]) -> list[Column]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import tokenize
 import warnings
 import zipfile
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 from ..stats.checks import InputError, choice
 
+_BROKEN = (OSError, ValueError, TypeError, EOFError, LookupError, SyntaxError, MemoryError)
+"""What NumPy raises for a file whose header is wrong, or says more than is there."""
 _NO_NAMES = ("nan", "inf", "infinity")  # words that are numbers
 
 
@@ -114,7 +117,7 @@ def read_logits(path: str, array: str | None = None) -> Any:
         return _read_csv(path) if source.suffix == ".csv" else _read_numpy(path, array)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (*_BROKEN, zipfile.BadZipFile, tokenize.TokenError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"file {path} cannot be read as numbers: {said}") from None
 

@@ -98,7 +98,8 @@ def effort(record: Record) -> str:
     """What a long run, or one of several processes or sittings, took; nothing for another."""
     facts = record["provenance"]
     seconds, resumed = facts["wall_seconds"] or 0.0, facts["resumed_blocks"] or 0
-    if seconds < _LINE_SECONDS and not resumed and (facts["processes"] or 1) == 1:
+    alone = seconds < _LINE_SECONDS and not resumed and (facts["processes"] or 1) == 1
+    if alone or facts["elements_per_second"] is None:
         return ""
     kept = f"{resumed} blocks were resumed; " if resumed else ""
     devices, processes = _number(len(facts["devices"]), "device"), facts["processes"]

@@ -2,7 +2,8 @@
 
 Satterthwaite's law matches mean and variance of `S^2`, not its third moment, so that what it
 calls 1e-6 is something else. For normal q and k the law of `S^2` is known through its
-characteristic function, and Gil-Pelaez inversion gives its tails to 1e-12, far out as well.
+characteristic function, and Gil-Pelaez inversion gives its tails, with an absolute error of about
+1e-16 N: rounding of the logarithm that is raised to the power N.
 """
 
 from __future__ import annotations

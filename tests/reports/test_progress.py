@@ -61,6 +61,7 @@ def test_off_a_terminal_a_line_every_half_minute_and_none_in_a_shorter_run(monke
     ("facts", "said"),
     [
         ({"wall_seconds": 3.0, "resumed_blocks": 0, "processes": 1}, ""),
+        ({"wall_seconds": 99.0, "resumed_blocks": 0, "elements_per_second": None}, ""),
         (
             {"wall_seconds": 3.0, "resumed_blocks": 7, "processes": 1},
             "7 blocks were resumed; 1.28e+12 elements on 1 device, 250 million a second each",
@@ -73,4 +74,5 @@ def test_off_a_terminal_a_line_every_half_minute_and_none_in_a_shorter_run(monke
 )
 def test_what_a_long_run_took_is_said(facts, said):
     drawn = {"elements": 1.28e12, "elements_per_second": 2.5e8, "devices": ["cpu:0"]}
+    drawn |= {"processes": None}
     assert progress.effort({"provenance": drawn | facts}) == said
