@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scipy.special import (
-    bdtr,
-    bdtrc,
     betainc,
+    betaincc,
     betaincinv,
     chdtr,
     chdtrc,
@@ -28,6 +27,7 @@ from .quantities import JUDGED, Estimate
 CONSTANT_ROUNDING = 1e-6  # float32 sums of a constant, with a margin of 10
 _Z_OF_NOTHING = 38.5  # above the largest deviate whose tail probability float64 can hold
 _EXACT_TAIL = 1e-280  # below it the chi-square tail is taken from its saddlepoint expansion
+_LARGE_NU = 1e6  # above it too: chdtr's series ends too early (z = -5 at nu = 1e10 reads -5.37)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,15 @@ def chi_square_z(ratio: float, draws: int, relative_sd: float, logits_per_draw: 
     logits = draws * logits_per_draw
     nu = 2.0 / (relative_sd**2 / draws + 2.0 / (logits * (logits - 1.0)))
     lower, upper = chdtr(nu, nu * ratio), chdtrc(nu, nu * ratio)
-    if min(lower, upper) > _EXACT_TAIL:
+    wald = math.sqrt(nu / 2.0) * (ratio - 1.0)
+    series = nu > _LARGE_NU and abs(wald) > 4.0
+    if min(lower, upper) > _EXACT_TAIL and not series:
         return float(ndtri(lower) if lower < upper else -ndtri(upper))
     if ratio <= 0:
         return -math.inf
     # Barndorff-Nielsen's r* for the gamma law: relative error O(1/nu) at any distance
-    signed = math.copysign(math.sqrt(nu * (ratio - 1.0 - math.log(ratio))), ratio - 1.0)
-    wald = math.sqrt(nu / 2.0) * (ratio - 1.0)
+    off = ratio - 1.0
+    signed = math.copysign(math.sqrt(nu * (off - math.log1p(off))), off)
     return signed + math.log(wald / signed) / signed
 
 
@@ -143,9 +145,10 @@ def share_z(share: float, draws: int, p: float) -> float:
     if p <= 0.0 or p >= 1.0:
         return 0.0 if share == p else math.copysign(math.inf, share - p)
     if share >= p:
-        tail = float(bdtrc(successes - 1, draws, p)) if successes else 1.0
+        # not by bdtrc and bdtr, which take counts as 32-bit numbers
+        tail = float(betainc(successes, draws - successes + 1, p)) if successes else 1.0
     else:
-        tail = float(bdtr(successes, draws, p))
+        tail = float(betaincc(successes + 1, draws - successes, p))
     if tail >= 0.5:
         return 0.0
     if tail > 0.0:
@@ -204,7 +207,7 @@ def share_detectable(low: float, high: float, draws: int, tail: float, power: fl
     above = float(betaincinv(too_many, draws - too_many + 1, power)) - high
     if (1 - low) ** draws > tail:
         return max(above, low)
-    allowed = _first(lambda c: bool(bdtr(c, draws, low) > tail), 1, draws)
+    allowed = _first(lambda c: bool(betaincc(c + 1, draws - c, low) > tail), 1, draws)
     below = low - float(betaincinv(allowed, draws - allowed + 1, 1 - power))
     return max(above, below)
 
