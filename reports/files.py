@@ -129,12 +129,24 @@ def _read_numpy(path: str, array: str | None) -> Any:
     if isinstance(loaded, np.ndarray):
         return loaded
     with loaded:
+        _check_expansion(path, loaded.zip)
         names = loaded.files
         if array is None and len(names) != 1:
             raise InputError(
                 f"file {path} has {len(names)} arrays ({', '.join(names)}); name one with --array"
             )
         return loaded[choice("array", array or names[0], names)]
+
+
+def _check_expansion(path: str, archive: Any) -> None:
+    """Refuse an archive of more than 1 GB that is nearly all repetition: no numbers are."""
+    size = sum(entry.file_size for entry in archive.infolist())
+    packed = sum(entry.compress_size for entry in archive.infolist())
+    if size > max(1e9, 100 * packed):
+        raise InputError(
+            f"file {path} would expand from {packed / 1e9:.2g} to {size / 1e9:.2g} GB; "
+            "save its array as npy"
+        )
 
 
 def _read_csv(path: str) -> Any:

@@ -6,6 +6,7 @@ import stat
 import numpy as np
 import pytest
 from verify_variance.reports import files
+from verify_variance.reports.files import read_logits
 from verify_variance.stats.checks import InputError
 
 
@@ -92,7 +93,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch):
     np.savez("none.npz")
     np.savez("objects.npz", q=np.array([Trap()], dtype=object))
     for name, content in {
-        "words.csv": "logit\n1\n",
+        "words.csv": "1\nlogit\n",
         "empty.csv": "",
         "ragged.csv": "1,2\n3\n",
         "empty.npy": "",
@@ -111,7 +112,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch):
         "words.csv": "cannot be read as numbers",
         "empty.csv": "is empty",
         "ragged.csv": "cannot be read as numbers",
-        "latin.csv": "cannot be read as numbers",
+        "latin.csv": "must be UTF-8 text",
         "empty.npy": "cannot be read as numbers",
         "text.npy": "cannot be read as numbers",
         "broken.npz": "cannot be read as numbers",
@@ -139,3 +140,22 @@ def test_settings_are_read(tmp_path):
         path.write_text(wrong)
         with pytest.raises(InputError, match=rule):
             files.read_settings(str(path), "tool", "verify-variance")
+
+
+def test_a_csv_file_may_name_its_column(tmp_path):
+    for name, text in (("named", "\ufefflogit\n1\n2.5\n"), ("quoted", '"q.k"\n1\n2.5\n')):
+        (tmp_path / f"{name}.csv").write_text(text)
+        assert read_logits(str(tmp_path / f"{name}.csv")).tolist() == [1.0, 2.5]
+    (tmp_path / "nan.csv").write_text("nan\n1\n")
+    assert len(read_logits(str(tmp_path / "nan.csv"))) == 2  # a number, not the name of one
+
+
+def test_an_archive_that_would_fill_the_memory_is_refused_unread(tmp_path):
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, a=np.zeros(1000))
+    data = bytearray(path.read_bytes())
+    listed = data.index(b"PK\1\2")  # the entry of its directory, which holds the size at 24
+    data[listed + 24 : listed + 28] = (2_000_000_000).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="would expand from .* to 2 GB; save its array as npy"):
+        read_logits(str(path))
