@@ -54,9 +54,10 @@ def assert_same(found, wanted):
     return len(shared)
 
 
-def test_bits_are_those_of_one_core_and_four_devices(here):
-    """Blocks do not divide by the devices: one of them has nothing to do at the end."""
-    flags = "--xla_force_host_platform_device_count=4"
+@pytest.mark.parametrize("count", [2, 8])
+def test_bits_are_those_of_one_core_and_several_devices(here, count):
+    """Blocks do not divide by the devices: some of them have nothing to do at the end."""
+    flags = f"--xla_force_host_platform_device_count={count}"
     done = subprocess.run(
         [sys.executable, __file__],
         env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
@@ -65,7 +66,7 @@ def test_bits_are_those_of_one_core_and_four_devices(here):
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["devices"] == 4
+    assert said["devices"] == count
     assert len(said["bits"]) == 12 + 2 + 1 + 6 + 2
     if jax.default_backend() == "cpu":
         assert said["bits"] == here
