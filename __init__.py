@@ -182,6 +182,7 @@ def check_claims(
     from .reports.claim_options import ClaimOptions
     from .reports.claims import claims_record, read_claims
     from .reports.result import Result
+    from .reports.training_claims import trained_verdicts
     from .simulations import devices as machine  # loads no JAX yet
     from .stats.claims.settings import requests_of
     from .stats.claims.verdicts import judge_claims
@@ -197,7 +198,7 @@ def check_claims(
 
         measured = {request: measure_claim(request, chosen, devices) for request in requests}
         provenance = machine.provenance(devices)
-    judged = judge_claims(file.claims, measured)
+    judged = judge_claims(file.claims, measured, trained_verdicts(file.claims))
     return Result(claims_record(judged, file, options, provenance | watch.read()))
 
 

@@ -76,7 +76,7 @@ CLAIMS, AUDIT, ARRAYS = ClaimOptions(), AuditOptions(), ArrayOptions()
 CALIBRATION, ONE_CASE, NOMINAL = CalibrationOptions(), CalibratedCase(), NominalRates()
 NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
 CI, REPORT, SWEEP, LONG_RUN = CiOptions(), ReportOptions(), SweepOptions(), LongRunOptions()
-TRAINING = TrainOptions()
+TRAINED = TrainOptions()
 
 
 def _shown(default: object) -> str | None:
@@ -124,10 +124,12 @@ def _measured(options: dict[str, Any], quiet: bool) -> Result:
     return _with_progress(verify, options, quiet)
 
 
-def _with_progress(work: Callable[..., Result], options: dict[str, Any], quiet: bool) -> Result:
-    from .reports.progress import Progress
+def _with_progress(
+    work: Callable[..., Result], options: dict[str, Any], quiet: bool, *, training: bool = False
+) -> Result:
+    from .reports.progress import DRAWING, TRAINING, Progress
 
-    with Progress(None if quiet else sys.stderr) as progress:
+    with Progress(None if quiet else sys.stderr, TRAINING if training else DRAWING) as progress:
         return work(progress=_unless_interrupted(progress.advance), **options)
 
 
@@ -259,7 +261,7 @@ def calibrate(
 @app.command
 def train(
     *,
-    options: Annotated[TrainOptions, Flat] = TRAINING,
+    options: Annotated[TrainOptions, Flat] = TRAINED,
     output: Output = OUTPUT,
     devices: Devices = DEVICES,
 ) -> int:
@@ -267,7 +269,8 @@ def train(
     from . import train as trained
 
     output.check()
-    return _show(_with_progress(trained, vars(options) | vars(devices), output.quiet), output)
+    asked = vars(options) | vars(devices)
+    return _show(_with_progress(trained, asked, output.quiet, training=True), output)
 
 
 @app.command

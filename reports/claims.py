@@ -88,7 +88,7 @@ def _row(judged: Judged) -> Record:
             ", ".join(shown(outcome.computed, test.figure.units) for outcome in group)
             for test, group in zip(tests, judged.outcomes, strict=True)
         )
-        or None,
+        or judged.computed,
         "verdict": judged.verdict,
         "why": judged.why or None,
         "expect": claim.expect,

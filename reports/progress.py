@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
-from ..stats.planning import predicted_seconds, shown_duration
+from ..stats.planning import ELEMENTS_PER_SECOND, shown_duration
 from .record import Record
 
 _PROMPT_SECONDS = 3.0  # a run this short needs no bar
@@ -14,11 +15,26 @@ _LINE_SECONDS = 30.0  # between two lines where there is no terminal
 _WORTH_SAYING = 60.0
 
 
-class Progress:
-    """A bar of drawn elements on a terminal; elsewhere a line every half minute."""
+@dataclass(frozen=True)
+class Work:
+    """What is counted as work, in words, how much of it two cores do in a second, and less."""
 
-    def __init__(self, stream: TextIO | None) -> None:
-        self._stream = stream
+    units: str = "elements"
+    done: str = "drawn"
+    doing: str = "drawing"
+    per_second: float = ELEMENTS_PER_SECOND
+    less: str = "fewer --samples or a wider --tolerance make it shorter"
+
+
+DRAWING = Work()
+TRAINING = Work("characters", "trained", "training", 7e4, "--quick is shorter")
+
+
+class Progress:
+    """A bar of the work done on a terminal; elsewhere a line every half minute."""
+
+    def __init__(self, stream: TextIO | None, work: Work = DRAWING) -> None:
+        self._stream, self._work = stream, work
         self._terminal = stream is not None and stream.isatty()
         self._started = self._said = time.perf_counter()
         self._bar: Any = None
@@ -37,7 +53,7 @@ class Progress:
             self._bar.stop()
 
     def advance(self, drawn: int, total: int, error: float | None = None) -> None:
-        """Show that `drawn` of `total` random elements are done; first called with none.
+        """Show that `drawn` of `total` random elements, or other work, are done; first none.
 
         `error` is the relative standard error of the cell so far.
         """
@@ -49,14 +65,16 @@ class Progress:
             self._show(drawn, total, error)
         elif time.perf_counter() - self._said >= _LINE_SECONDS and drawn < total:
             self._said = time.perf_counter()
-            self._say(f"{100 * drawn / total:.1f} % drawn, {self._pace(drawn, total, error)}")
+            self._say(
+                f"{100 * drawn / total:.1f} % {self._work.done}, {self._pace(drawn, total, error)}"
+            )
 
     def _pace(self, drawn: int, total: int, error: float | None) -> str:
         """Rate, relative error and time left."""
         rate = drawn / max(time.perf_counter() - self._started, 1e-9)
         known = "" if error is None else f"relative error {error:.1e}, "
         left = shown_duration(max(total - drawn, 0) / rate)
-        return f"{rate:.1e} elements a second, {known}{left} left"
+        return f"{rate:.1e} {self._work.units} a second, {known}{left} left"
 
     def _show(self, drawn: int, total: int, error: float | None) -> None:
         if self._bar is None:
@@ -67,12 +85,9 @@ class Progress:
         self._bar.update(self._task, completed=drawn, total=total, pace=pace)
 
     def _say_if_long(self, total: int) -> None:
-        seconds = predicted_seconds(total)
+        seconds = total / self._work.per_second
         if seconds > _WORTH_SAYING:
-            self._say(
-                f"about {shown_duration(seconds)} on two cores; fewer --samples or a wider "
-                "--tolerance make it shorter"
-            )
+            self._say(f"about {shown_duration(seconds)} on two cores; {self._work.less}")
 
     def _say(self, line: str) -> None:
         assert self._stream is not None
@@ -85,13 +100,13 @@ class Progress:
         from rich.progress import Progress as Bar
 
         columns = (
-            TextColumn("drawing"),
+            TextColumn(self._work.doing),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %, {task.fields[pace]}"),
         )
         self._bar = Bar(*columns, console=Console(file=self._stream), transient=True)
         self._bar.start()
-        self._task = self._bar.add_task("drawing", pace="")
+        self._task = self._bar.add_task(self._work.doing, pace="")
 
 
 def effort(record: Record) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from ..stats.checks import count
-from ..stats.training.arms import REFERENCE
+from ..stats.training.arms import CONTROL, REFERENCE
 from ..stats.training.documents import STATEMENTS
 from ..stats.training.finals import BY_HEAD, Log, Table, finals_of
 from ..stats.training.options import TrainOptions
@@ -32,8 +32,11 @@ def training_record(
 ) -> Record:
     """The record of logs; `runs` has what each ended with, `curves` the arms at the fixed rate.
 
+    `maps` has the weights of the first layer's first head, row by row as far as a query sees.
+
     A row's estimate is the mean of the validation loss, `difference` the paired one to the
-    reference arm, with its interval in `ci_low` and `ci_high`. Its verdict is `measured`.
+    reference arm, with its interval in `ci_low` and `ci_high`; `adds`, what attention adds as a
+    share of what it adds there. Its verdict is `measured`.
     """
     listed = list(logs)
     table = Table([finals_of(log) for log in listed])
@@ -49,16 +52,33 @@ def training_record(
         for arm in experiment.arms
     ]
     record["statements"] = [_statement(judged) for judged in judge(table, STATEMENTS)]
-    record["runs"] = list(table.runs)
+    record["runs"] = _columns(table)
     record["curves"] = [
         _curve(experiment, arm, listed) for experiment in experiments for arm in experiment.arms
     ]
     record["maps"] = [
-        {"experiment": log["experiment"], "arm": log["arm"], "map": log["map"]}
+        {"experiment": log["experiment"], "arm": log["arm"], "map": _seen(log["map"][0][0])}
         for log in listed
         if "map" in log and log["rate"] == RATE
     ]
     return record
+
+
+def _columns(table: Table) -> Record:
+    """What every run ended with, one list of values for each: names once, not in every run."""
+    names = list(dict.fromkeys(name for run in table.runs for name in run))
+    return {"columns": names, "values": [[run.get(name) for name in names] for run in table.runs]}
+
+
+def table_of(record: Record) -> Table:
+    """The runs of a record, to be asked and judged again."""
+    names = record["runs"]["columns"]
+    return Table([dict(zip(names, run, strict=True)) for run in record["runs"]["values"]])
+
+
+def _seen(weights: Sequence[Sequence[float | None]]) -> list[list[float]]:
+    """The weights of the keys that each query sees, in hundredths: of one layer and head."""
+    return [[round(w or 0.0, 2) or 0 for w in row[: i + 1]] for i, row in enumerate(weights)]
 
 
 def asked_of(options: TrainOptions) -> dict[str, object]:
@@ -97,6 +117,7 @@ def _row(table: Table, experiment: Experiment, arm: str, tuned: bool) -> Record:
         "tuned": tuned,
         "difference": gap.mean,
         "against": _against(arm, gap),
+        "adds": table.gain(name, arm, tuned=tuned).mean if table.has(name, CONTROL) else None,
     }
     for quantity in ("accuracy", "start_logit_std", *BY_HEAD):
         row[quantity] = table.mean(name, arm, quantity, tuned=tuned).mean
@@ -135,6 +156,7 @@ def _statement(judged: Judged) -> Record:
         "verdict": judged.verdict,
         "parts": parts,
         "of_parts": len(statement.parts),
+        "direction": statement.direction,
         "beyond": statement.beyond,
     }
 

@@ -53,9 +53,9 @@ def maps(record: Record) -> FigureData:
 
 
 def _map(one: Record) -> Panel:
-    weights = one["map"][0][0]
-    places = tuple(float(i) for i in range(len(weights)))
-    values = tuple(tuple(0.0 if w is None else w for w in row) for row in weights)
+    rows = one["map"]
+    places = tuple(float(i) for i in range(len(rows)))
+    values = tuple((*map(float, row), *[0.0] * (len(rows) - len(row))) for row in rows)
     shown = Map(places, places, values, "weight", (0.0, 1.0), cells=True)
     title = f"{one['experiment']}: {one['arm']}"
     return Panel(title, Axis("key"), Axis("query"), map=shown)

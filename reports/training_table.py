@@ -67,7 +67,7 @@ def described(experiment: Record, record: Record, tuned: bool) -> str:
 def arms_table(rows: Sequence[Record]) -> tuple[list[str], list[Cells]]:
     """Headers and cells of one experiment's arms."""
     classes = rows[0]["task"] == "topics"
-    headers = ["arm", "loss", "minus sqrt-dk", "", "sd(x)", "keys", "max p", "overlap"]
+    headers = ["arm", "loss", "minus sqrt-dk", "", "adds", "sd(x)", "keys", "overlap"]
     if rows[0]["tuned"]:
         headers.insert(1, "rate")
     if classes:
@@ -85,9 +85,9 @@ def _cells(row: Record, classes: bool, lost: bool) -> Cells:
         with_error(row["estimate"], row["mcse"]) or "lost",
         "" if not row["against"] else _difference(row),
         row["against"],
+        "" if row["adds"] is None else f"{row['adds']:.2f}",
         f"{_number(row['start_logit_std'])} to {_number(row['logit_std'])}",
         plain(keys, 3),
-        plain(row["max_prob"], 2),
         plain(row["head_overlap"], 2),
     ]
     if row["tuned"]:
@@ -184,6 +184,9 @@ def training_summary(record: Record) -> str:
     most = max(e["steps"] * e["batch"] * e["length"] for e in record["experiments"])
     lines = [
         f"{len(record['statements'])} statements: {said}." if said else "",
+        "adds: the loss below that of no-attention, as a share of sqrt-dk's; sd(x): standard "
+        "deviation of the logits at the start and the end; keys: exp of the rows' mean entropy; "
+        "overlap: of the heads' maps.",
         f"Intervals are Student's, of paired replicates (same initialisation, same data order); "
         f"each misses at a rate of {rate:g} if differences are normal.",
         f"These models are small and see at most {most} characters of one text: nothing here "

@@ -34,7 +34,6 @@ TOGETHER = 4
 _VALIDATION = {"characters": 64, "topics": 256}
 _PROBED = 16  # held-out windows that the logged quantities are of
 _DIGITS = 6
-_ELEMENTS_PER_CHARACTER = 8000  # two cores train some 60 000 characters in a second
 
 Log = dict[str, Any]
 Done = dict[str, Log]
@@ -62,7 +61,7 @@ def run_experiments(
 
     First the tuning runs, then all arms at the fixed rate, then each at its best rate. A batch is
     trained whole or not at all, so that a run has the same neighbours, and bits, after a stop.
-    `progress` gets the work done and planned, in random elements that take as long.
+    `progress` gets the work done and planned, in characters times layers.
     """
     optax()  # complains before any work
     planned = sum(work(e) * len([*tuning_runs(e), *fixed_runs(e)]) for e in experiments)
@@ -86,9 +85,8 @@ def run_experiments(
 
 
 def work(experiment: Experiment) -> int:
-    """Random elements that take as long to draw as one run to train."""
-    characters = experiment.steps * experiment.batch * experiment.length
-    return characters * experiment.n_layers * _ELEMENTS_PER_CHARACTER
+    """Characters that one run is trained on, times layers: what its time goes with."""
+    return experiment.steps * experiment.batch * experiment.length * experiment.n_layers
 
 
 def text_digests(experiments: Sequence[Experiment]) -> dict[str, str]:

@@ -23,6 +23,7 @@ VERDICTS = (
     "inconsistent",
     "not reproducible",
     "qualitative",
+    "undecided",
     "needs training",
 )
 FALSE_ALARM = 1e-3
@@ -119,7 +120,8 @@ class Claim:
     """A published statement, in our words, with what decides it.
 
     Without tests it says why: `training` (only a training run could tell) or `missing` (what the
-    source leaves out). `premise` names the claim of the same file that it starts from; `joint`
+    source leaves out). `experiment` names the statement of `stats.training` that a training
+    experiment has judged. `premise` names the claim of the same file that it starts from; `joint`
     names simulated figures that are judged together, an exploratory look.
     """
 
@@ -129,11 +131,21 @@ class Claim:
     tests: tuple[Test, ...] = ()
     expect: str | None = None
     training: str = ""
+    experiment: str = ""
     missing: str = ""
     premise: str | None = None
     consistent: Free | None = None
     joint: tuple[str, ...] = ()
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a training experiment says of a statement: the verdict's word, a figure, and why."""
+
+    word: str
+    computed: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from typing import Any
 
 from ..checks import InputError, near_names
 from ..toml_places import Place
+from ..training.documents import STATEMENTS
 from .claim import VERDICTS, Claim, ClaimFile, Free, Reading
 from .tests import SETTINGS, TEST_KEYS, finite, parse_readings, parse_tests
 
-_KEYS = "id source statement expect note tests training missing premise consistent joint"
+_KEYS = "id source statement expect note tests training experiment missing premise consistent joint"
+_TRAINED = tuple(statement.id for statement in STATEMENTS)
 _CLAIM_KEYS = (*_KEYS.split(), *TEST_KEYS)
 
 
@@ -64,9 +66,15 @@ def _claim(place: Place, given: Any, readings: Mapping[str, tuple[Reading, ...]]
     for key in ("id", "statement"):
         if not isinstance(given.get(key), str) or not given[key].strip():
             raise place.error(key, f"a claim needs {key}, a text, got {given.get(key)!r}")
-    for key in ("source", "note", "training", "missing", "premise", "expect"):
+    for key in ("source", "note", "training", "experiment", "missing", "premise", "expect"):
         if key in given and not isinstance(given[key], str):
             raise place.error(key, f"{key} must be a text, got {given[key]!r}")
+    experiment = given.get("experiment", "")
+    if experiment and experiment not in _TRAINED:
+        near = near_names(experiment, _TRAINED)
+        raise place.error("experiment", f"unknown statement {experiment!r}; {near}")
+    if experiment and not given.get("training"):
+        raise place.error("experiment", "experiment needs training, which says what it is for")
     expect = given.get("expect")
     if expect is not None and expect not in VERDICTS:
         raise place.error("expect", f"unknown verdict {expect!r}; {near_names(expect, VERDICTS)}")
@@ -83,6 +91,7 @@ def _claim(place: Place, given: Any, readings: Mapping[str, tuple[Reading, ...]]
         tests=tests,
         expect=expect,
         training=given.get("training", ""),
+        experiment=experiment,
         missing=given.get("missing", ""),
         premise=given.get("premise"),
         consistent=_free(place, given.get("consistent")),

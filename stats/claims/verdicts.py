@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..checks import InputError
-from .claim import FALSE_ALARM, VERDICTS, Claim, Test
+from .claim import FALSE_ALARM, VERDICTS, Claim, Test, Trained
 from .joint import clash, joint
 from .neighbours import search
 from .outcomes import Outcome, judge_test
@@ -27,6 +27,7 @@ class Judged:
     why: str
     outcomes: tuple[tuple[Outcome, ...], ...] = field(default=())
     p_value: float | None = None
+    computed: str | None = None  # where no test says it
 
     @property
     def word(self) -> str:
@@ -46,24 +47,38 @@ class Judged:
         return fits and (expect != "confirmed" or "post hoc" not in self.verdict)
 
 
-def judge_claims(claims: Sequence[Claim], measured: Measurements | None = None) -> list[Judged]:
+def judge_claims(
+    claims: Sequence[Claim],
+    measured: Measurements | None = None,
+    trained: Mapping[str, Trained] | None = None,
+) -> list[Judged]:
     """Every claim with its verdict, those that lean on others last looked at.
 
+    `trained` has what a training experiment says of the statements that claims name.
     Raises InputError, with the claim's id, where a test cannot be computed.
     """
     by_id = {claim.id: claim for claim in claims}
-    judged = [_judge_claim(claim, by_id, measured or {}) for claim in claims]
+    judged = [_judge_claim(claim, by_id, measured or {}, trained or {}) for claim in claims]
     words = {one.claim.id: one.word for one in judged}
     return [_against_premise(one, words) for one in judged]
 
 
-def _judge_claim(claim: Claim, by_id: Mapping[str, Claim], measured: Measurements) -> Judged:
+def _judge_claim(
+    claim: Claim,
+    by_id: Mapping[str, Claim],
+    measured: Measurements,
+    trained: Mapping[str, Trained],
+) -> Judged:
     try:
         outcomes = tuple(judge_test(test, measured) for test in claim.tests)
         looked = joint(claim, by_id, measured)
         against = clash(claim, by_id) if claim.consistent else ""
     except InputError as error:
         raise InputError(f"claim {claim.id}: {error}") from None
+    if claim.experiment in trained:
+        found = trained[claim.experiment]
+        said = _line(found.why, claim.note)
+        return Judged(claim, f"{found.word} by training", said, outcomes, computed=found.computed)
     if claim.training:
         return Judged(claim, "needs training", _line(claim.training, claim.note), outcomes)
     if claim.missing:

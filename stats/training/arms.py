@@ -17,6 +17,8 @@ from ..conventions import scale_factor
 
 REFERENCE = "sqrt-dk"
 """The arm that every other one is compared with."""
+CONTROL = "no-attention"
+"""The arm whose attention adds nothing: what a loss is worth is told by the way down from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ ARMS: dict[str, str] = {
     "score-layernorm": "q.k standardised over the keys seen",
     "v-compensation": "q.k, and V / sqrt(d_k)",
     "qk-rmsnorm": "q and k over their rms, times trained gains; then / sqrt(d_k)",
+    CONTROL: "values times 0: what the rest of the model learns alone",
     "sd-15": "q.k times 15 / sqrt(d_k): logits of standard deviation 15 at the start",
 }
 """Every arm and what it is; standard normal q and k give q.k the standard deviation sqrt(d_k)."""
@@ -65,6 +68,7 @@ def arm_of(name: str, d_k: int, d_model: int) -> Arm:
         "v-compensation": Arm(1.0, value_factor=1 / root),
         "qk-rmsnorm": Arm(1 / root, qk_norm=1.0),
         "sd-15": Arm(15 / root),
+        CONTROL: Arm(1 / root, value_factor=0.0),
     }
     if name in special:
         return special[name]

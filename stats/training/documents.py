@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from .arms import CONTROL
 from .finals import Table
 from .paired import Interval
 from .statements import Part, Statement
 
-WIDE, NARROW, LONGER = "d_k 64", "d_k 16", "longer"
+WIDE, NARROW = "d_k 64", "d_k 16"
 DEEP, TOPICS = "two layers", "two topics"
 _NONE = "none"
 
@@ -41,24 +42,37 @@ def _against(
             yield Part(says, place, measure, low, high, (arm,), tuned)
 
 
-def _fall(says: str, places: tuple[str, ...], most: float, arm: str = _NONE) -> Iterator[Part]:
-    """How much of the reference's fall of the validation loss an arm's is, at both rates."""
+def _shares(arm: str, name: str, places: tuple[str, ...], fall: float = 0.1) -> Iterator[Part]:
+    """How much of the scaled run's fall of the loss an arm has, and of what attention adds."""
     for place in places:
-        for tuned in (False, True):
+        for tuned in _BOTH:
 
-            def measure(table: Table, place: str = place, tuned: bool = tuned) -> Interval:
+            def falls(table: Table, place: str = place, tuned: bool = tuned) -> Interval:
                 return table.share(place, arm, "fall", tuned=tuned)
 
-            yield Part(says, place, measure, high=most, arms=(arm,), tuned=tuned)
+            yield Part(f"fall of the loss, {name} as a share of scaled", place, falls, high=fall,
+                       arms=(arm,), tuned=tuned)  # fmt: skip
+    yield from _gains(arm, name, places, 0.1)
+
+
+def _gains(arm: str, name: str, places: tuple[str, ...], most: float) -> Iterator[Part]:
+    """How much of what attention adds in the scaled run it adds in an arm's."""
+    for place in places:
+        for tuned in _BOTH:
+
+            def gains(table: Table, place: str = place, tuned: bool = tuned) -> Interval:
+                return table.gain(place, arm, tuned=tuned)
+
+            yield Part(f"what attention adds, {name} as a share of scaled", place, gains,
+                       high=most, arms=(arm, CONTROL), tuned=tuned)  # fmt: skip
 
 
 _BOTH = (False, True)
 _WORSE = "validation loss, {} minus scaled"
-_STUCK = "fall of the loss, {} as a share of scaled"
 
 
 def _learnable(start: str) -> Iterator[Part]:
-    arm, places = f"learnable:{start}", (WIDE, NARROW)
+    arm, places = f"learnable:{start}", (WIDE,)
     yield from _against(_WORSE.format(arm), places, "validation_loss", 0.0, arm=arm, rates=_BOTH)
     yield from _against(
         f"loss of {arm} at the end minus scaled at a third of the steps", places,
@@ -100,7 +114,7 @@ STATEMENTS: tuple[Statement, ...] = (
         tuple(
             _final(
                 "sd of the logits after training, scaled",
-                (WIDE, NARROW, LONGER, DEEP),
+                (WIDE, NARROW, DEEP),
                 "logit_std",
                 0.5,
                 2.0,
@@ -112,7 +126,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "A35",
         "layer norm on the scores costs 12 BLEU and attends to padding",
-        tuple(_fall(_STUCK.format("layer norm"), (WIDE, NARROW), 0.9, "score-layernorm")),
+        tuple(_gains("score-layernorm", "layer norm", (WIDE,), 0.9)),
         "BLEU and padding: nothing is translated or padded here",
     ),
     Statement(
@@ -129,7 +143,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "B09",
         "a run stuck at a loss of 2.3 had logits of sd 15",
-        tuple(_fall(_STUCK.format("sd 15"), (WIDE,), 0.1, "sd-15")),
+        tuple(_shares("sd-15", "sd 15", (WIDE,))),
         "the run that the anecdote is of",
     ),
     Statement(
@@ -149,13 +163,14 @@ STATEMENTS: tuple[Statement, ...] = (
         tuple(
             _against(
                 _WORSE.format("unscaled"),
-                (WIDE, NARROW, LONGER, DEEP),
+                (WIDE, NARROW, DEEP),
                 "validation_loss",
                 0.0,
                 rates=_BOTH,
             )
         ),
         "convergence, and 15 epochs of data that are not stated",
+        direction=True,
     ),
     Statement(
         "B20",
@@ -168,7 +183,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "C13",
         "without the factor the loss does not fall and maps are noise",
-        tuple(_fall(_STUCK.format("unscaled"), (WIDE, NARROW, LONGER, DEEP), 0.1)),
+        tuple(_shares(_NONE, "unscaled", (WIDE, NARROW))),
         "whether a map is noise: the figure shows them",
     ),
     Statement(

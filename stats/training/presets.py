@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .arms import ARMS, REFERENCE
+from .arms import ARMS, CONTROL, REFERENCE
 
 D_MODEL, D_FF, LENGTH = 128, 256, 64
 RATES = (1.5e-3, 5e-3, 1.5e-2)
@@ -30,14 +30,14 @@ class Experiment:
     n_heads: int = 8
     n_layers: int = 1
     dtype: str = "float32"
-    steps: int = 200
+    steps: int = 450
     batch: int = 8
     replicates: int = 5
     tuned: bool = False
     d_model: int = D_MODEL
     d_ff: int = D_FF
     length: int = LENGTH
-    every: int = 50
+    every: int = 90
 
     @property
     def d_k(self) -> int:
@@ -56,19 +56,18 @@ class Run:
 
 
 _PAIR = (REFERENCE, "none")
-_FEW = (*_PAIR, "dk", "learnable:1", "learnable:sqrt-dk", *NORMED)
-_QUICK = (*_PAIR, "learnable:1", "dk")
+_THREE = (*_PAIR, CONTROL)
+_TOPICS = (*_PAIR, "power:0.6", "power:0.8", CONTROL)
 PRESETS: dict[str, tuple[Experiment, ...]] = {
     "documents": (
         Experiment("d_k 64", n_heads=2, tuned=True),
-        Experiment("d_k 16", _FEW, tuned=True),
-        Experiment("longer", _PAIR, n_heads=2, steps=800, every=100),
-        Experiment("two layers", _PAIR, n_layers=2),
-        Experiment("two topics", (*_PAIR, "power:0.6", "power:0.8"), "topics", n_heads=2, batch=16),
-        Experiment("bfloat16", _PAIR, n_heads=2, dtype="bfloat16", steps=100),
-        Experiment("float16", (*_PAIR, "sd-15"), n_heads=2, dtype="float16", steps=100),
+        Experiment("d_k 16", _THREE),
+        Experiment("two layers", _PAIR, n_layers=2, steps=300, every=60),
+        Experiment("two topics", _TOPICS, "topics", n_heads=2, steps=250, every=50),
+        Experiment("bfloat16", _PAIR, n_heads=2, dtype="bfloat16", steps=100, every=50),
+        Experiment("float16", (*_PAIR, "sd-15"), n_heads=2, dtype="float16", steps=100, every=50),
     ),
-    "quick": (Experiment("d_k 64", _QUICK, n_heads=2),),
+    "quick": (Experiment("d_k 64", _THREE, n_heads=2, steps=400, every=100),),
 }
 
 

@@ -38,12 +38,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Statement:
-    """A claim of a document, its parts, and what these experiments cannot say of it."""
+    """A claim of a document, its parts, and what these experiments cannot say of it.
+
+    `direction`: the parts are about the claim's direction alone, not about its numbers.
+    """
 
     id: str
     says: str
     parts: tuple[Part, ...]
     beyond: str = ""
+    direction: bool = False
 
 
 @dataclass(frozen=True)

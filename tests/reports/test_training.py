@@ -11,7 +11,7 @@ from verify_variance.reports.page import page
 from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
 from verify_variance.reports.table import FORMATS
-from verify_variance.reports.training import training_record
+from verify_variance.reports.training import table_of, training_record
 from verify_variance.reports.training_journal import Journal
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.training.finals import BY_HEAD
@@ -51,6 +51,7 @@ def test_rows_have_means_and_paired_differences(record):
 def test_a_record_is_json_and_is_read_again(record):
     again = json.loads(json.dumps(record, allow_nan=False))
     assert checked_record(again, "train.json") == again
+    assert table_of(again).values("d_k 64", "none", "validation_loss") == [2.7, 2.71, 2.72]
     for lacking in ("curves", "maps", "statements", "experiments"):
         with pytest.raises(InputError, match="must be a whole record of train"):
             checked_record({k: v for k, v in again.items() if k != lacking}, "train.json")

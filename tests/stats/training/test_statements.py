@@ -38,6 +38,16 @@ def table(**of_none) -> Table:
     return Table(runs)
 
 
+def test_what_attention_adds_is_told_from_a_model_without_it():
+    losses = {"no-attention": 2.5, "sqrt-dk": 2.1, "none": 2.4}
+    found = Table(
+        [run(arm, r, validation_loss=x + 0.01 * r) for arm, x in losses.items() for r in range(3)]
+    )
+    assert found.gain("d_k 64", "none").mean == pytest.approx(0.25)
+    assert found.gain("d_k 64", "no-attention").mean == 0
+    assert found.gain("d_k 64", "sqrt-dk").mean == 1
+
+
 def verdict(name: str, found: Table) -> str:
     (one,) = [judged for judged in judge(found, STATEMENTS) if judged.statement.id == name]
     return one.verdict
@@ -79,13 +89,13 @@ def test_the_preset_of_the_documents_speaks_of_every_part_of_every_statement():
         layers = range(1, experiment.n_layers + 1)
         more = {"logit_std_growth": 0.1} | {f"{n}_{i}": 0.3 for n in BY_HEAD for i in layers}
         for p in planned:
-            loss = 2.5 + (p.rate != RATE)  # so that the fixed rate is the best one
+            loss = 2.5 + (p.rate != RATE) + 0.1 * (p.arm == "no-attention")  # fixed is best
             at = (p.arm, p.replicate, p.experiment, p.rate)
             runs.append(run(*at, **more, validation_loss=loss))
     judged = judge(Table(runs), STATEMENTS)
     assert [one.statement.id for one in judged] == [s.id for s in STATEMENTS]
     for one in judged:
-        tuned = {"d_k 64", "d_k 16"}
+        tuned = {"d_k 64"}
         known = [p for p in one.statement.parts if not p.tuned or p.experiment in tuned]
         assert [outcome.part for outcome in one.outcomes] == known
 
@@ -144,7 +154,8 @@ def test_the_multipliers_of_the_arms():
     expected = {"sqrt-dk": 0.125, "none": 1, "dk": 1 / 64, "constant:10": 0.1,
                 "power:0.6": 64**-0.6, "power:0.8": 64**-0.8, "sqrt-dmodel": 128**-0.5,
                 "learnable:1": 1, "learnable:sqrt-dk": 0.125, "score-layernorm": 1,
-                "v-compensation": 1, "qk-rmsnorm": 0.125, "sd-15": 15 / 8}  # fmt: skip
+                "v-compensation": 1, "qk-rmsnorm": 0.125, "sd-15": 15 / 8,
+                "no-attention": 0.125}  # fmt: skip
     assert {name: arm_of(name, 64, 128).multiplier for name in ARMS} == pytest.approx(expected)
     assert arm_of("v-compensation", 64, 128).value_factor == 0.125
 
