@@ -16,7 +16,7 @@ class ClaimOptions:
     ----------
     only
         Show the claims with these verdicts alone: confirmed, refuted, inconsistent,
-        not-reproducible, qualitative, needs-training. The counts are of all claims.
+        not-reproducible, qualitative, undecided, needs-training. The counts are of all claims.
     check
         Validate the file and compute nothing.
     seed

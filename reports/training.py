@@ -51,7 +51,7 @@ def training_record(
         for tuned in ((False, True) if experiment.tuned else (False,))
         for arm in experiment.arms
     ]
-    record["statements"] = [_statement(judged) for judged in judge(table, STATEMENTS)]
+    record["statements"] = [statement_record(judged) for judged in judge(table, STATEMENTS)]
     record["runs"] = _columns(table)
     record["curves"] = [
         _curve(experiment, arm, listed) for experiment in experiments for arm in experiment.arms
@@ -133,7 +133,8 @@ def _against(arm: str, gap: Interval) -> str:
     return "worse" if gap.low > 0 else "better" if gap.high < 0 else "unclear"
 
 
-def _statement(judged: Judged) -> Record:
+def statement_record(judged: Judged) -> Record:
+    """A judged statement as plain data."""
     parts = [
         {
             "says": outcome.part.says,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -34,6 +35,7 @@ TOGETHER = 4
 _VALIDATION = {"characters": 64, "topics": 256}
 _PROBED = 16  # held-out windows that the logged quantities are of
 _DIGITS = 6
+_AT_ONCE = 2  # batches, each in its own thread
 
 Log = dict[str, Any]
 Done = dict[str, Log]
@@ -76,12 +78,34 @@ def run_experiments(
     advance(0)
     for experiment in experiments:
         text = help_text(experiment.task, experiment.length)
-        for batch in _planned(experiment, done):
-            if any(run_name(run) not in done for run in batch):
-                logs = train(experiment, batch, seed, text)
-                done |= dict(zip(map(run_name, batch), logs, strict=True))
-                save()
-            advance(work(experiment) * len(batch))
+
+        def logs_of(batch: Sequence[Run], e: Experiment = experiment, text: Text = text) -> Done:
+            if all(run_name(run) in done for run in batch):
+                return {}
+            return dict(zip(map(run_name, batch), train(e, batch, seed, text), strict=True))
+
+        for stage in _STAGES:
+            for batches in _programs(stage(experiment, done)):
+                for batch, found in zip(batches, _side_by_side(logs_of, batches), strict=True):
+                    if found:
+                        done.update(found)
+                        save()
+                    advance(work(experiment) * len(batch))
+
+
+def _side_by_side(
+    logs_of: Callable[[Sequence[Run]], Done], batches: Sequence[Sequence[Run]]
+) -> Iterator[Done]:
+    """Results in order; one small program alone would leave part of two processors idle.
+
+    The first batch goes ahead, so that its program is compiled once.
+    """
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        yield logs_of(batches[0])
+        yield from pool.map(logs_of, batches[1:])
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def work(experiment: Experiment) -> int:
@@ -94,22 +118,32 @@ def text_digests(experiments: Sequence[Experiment]) -> dict[str, str]:
     return {e.task: help_text(e.task, e.length).digest for e in experiments}
 
 
-def _planned(experiment: Experiment, done: Done) -> Iterator[list[Run]]:
-    """All batches in order; the last ones are known only when the tuning runs are done."""
-    yield from _batches(tuning_runs(experiment))
-    yield from _batches(fixed_runs(experiment))
+def _tuning(experiment: Experiment, done: Done) -> Iterator[Run]:
+    return tuning_runs(experiment)
+
+
+def _fixed(experiment: Experiment, done: Done) -> Iterator[Run]:
+    return fixed_runs(experiment)
+
+
+def _tuned(experiment: Experiment, done: Done) -> Iterator[Run]:
+    """Known only when the tuning runs are done."""
     table = Table([finals_of(log) for log in done.values()])
-    best = {arm: table.best_rate(experiment.name, arm) for arm in experiment.arms}
-    yield from _batches(tuned_runs(experiment, best))
+    return tuned_runs(
+        experiment, {arm: table.best_rate(experiment.name, arm) for arm in experiment.arms}
+    )
 
 
-def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
-    """Runs of one program, `TOGETHER` at a time; the last batch may be smaller."""
+_STAGES = (_tuning, _fixed, _tuned)
+
+
+def _programs(runs: Iterable[Run]) -> Iterator[list[list[Run]]]:
+    """The batches of each program, `TOGETHER` runs in each; the last may be smaller."""
     listed = list(runs)
     for normed in (False, True):
         alike = [run for run in listed if (run.arm in NORMED) == normed]
-        for i in range(0, len(alike), TOGETHER):
-            yield alike[i : i + TOGETHER]
+        if alike:
+            yield [alike[i : i + TOGETHER] for i in range(0, len(alike), TOGETHER)]
 
 
 def shape_of(experiment: Experiment, *, normed: bool) -> Shape:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
+from verify_variance.stats.claims.claim import Trained
 from verify_variance.stats.claims.files import parse_claims
 from verify_variance.stats.claims.settings import requests_of
 from verify_variance.stats.claims.values import Measured, Measurements, query_variance, tail
@@ -246,3 +247,20 @@ def test_shares_through_weights_against_draws():
 def test_the_variance_of_an_element_of_q():
     assert query_variance(Case(d_k=32, weights="xavier-head-normal", d_model=128)) == 1.6
     assert query_variance(Case(d_k=32, sigma_q=0.5)) == 0.25
+
+
+def test_what_training_says_is_said_where_there_is_an_experiment():
+    text = '[[claim]]\nid = "a"\nstatement = "s"\ntraining = "a run"\nexperiment = "C13"\n'
+    claims = parse_claims(text, "x").claims
+    found = Trained("refuted,", "0.9 (0.8..1)", "the loss falls")
+    (one,) = judge_claims(claims, trained={"C13": found})
+    assert (one.verdict, one.word) == ("refuted, by training", "refuted")
+    assert (one.computed, one.why) == ("0.9 (0.8..1)", "the loss falls")
+    (waiting,) = judge_claims(claims)
+    assert waiting.verdict == "needs training"
+    for wrong, said in (
+        (text.replace("C13", "C31"), "unknown statement 'C31'"),
+        (text.replace("training =", "missing ="), "experiment needs training"),
+    ):
+        with pytest.raises(InputError, match=said):
+            parse_claims(wrong, "x")
