@@ -17,7 +17,7 @@ LONGEST_FILE, LONGEST_FUNCTION = 250, 60
 LONGER_FILES = {
     "__init__.py": 360,  # every composition, documented
     "stats/request.py": 405,  # every option with its documentation
-    "__main__.py": 460,  # every command, and every way out
+    "__main__.py": 470,  # every command, and every way out
 }
 
 

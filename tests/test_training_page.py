@@ -22,17 +22,17 @@ HEAD = """# Training with and without the divisor
 
 The same small Transformer, the same initialisation, the same data in the same order; only what
 stands between q·k and the softmax differs. Several replicates of each arm, compared pair by pair.
-One arm, `no-attention`, multiplies the values by 0: what the rest of the model learns by itself. A
-loss means little beside the start, since most of its fall needs no attention; what counts is the way
-down from that arm.
+One arm, `no-attention`, multiplies the values by 0: what the rest of the model learns by itself.
+Most of a loss's fall needs no attention; what counts is the way down from that arm.
 
     {command}
 
-printed what follows. Text: the help topics of Python {python} ({digest}); other versions of Python
-carry other topics, and other numbers come out. JAX {jax} on {platform}, seed {seed}. Layer norm
-before each sub-layer, weights normal with variance 1 / fan_in, so that logits start with the
-standard deviation sqrt(d_k) times the multiplier; Adam (0.9, 0.99) without clipping or decay, the
-rate rising over the first tenth of the steps and falling to 0 by half a cosine.
+printed what follows, with JAX {jax} on {platform}, seed {seed}. Text: the help topics of
+Python {python}
+({digest}); other versions carry other topics, and other numbers come out. Layer norm before each
+sub-layer, weights normal with variance 1 / fan_in, so that logits start with the standard deviation
+sqrt(d_k) times the multiplier; Adam (0.9, 0.99) without clipping or decay, the rate rising over the
+first tenth of the steps and falling to 0 by half a cosine.
 
 `verify-variance train --quick` is the smallest experiment that shows the effect.
 `python tests/test_training_page.py FILE` writes this page from a record.
