@@ -29,7 +29,12 @@ def as_numpy(array: Any, name: str = "samples") -> NDArray[np.float64]:
     if hasattr(array, "detach"):  # torch: off the graph, off the device; NumPy has no bfloat16
         array = array.detach().cpu()
         array = array.float() if "bfloat16" in str(array.dtype) else array
-    found = np.asarray(array)
+    try:
+        found = np.asarray(array)
+    except ValueError:
+        raise InputError(
+            f"{name} must be one array, got rows of unlike lengths; pad them"
+        ) from None
     if found.dtype.kind not in "fiu" and "float" not in found.dtype.name:
         raise InputError(f"{name} must be real numbers, got dtype {found.dtype}; convert them")
     return found.astype(np.float64, copy=False)

@@ -135,7 +135,8 @@ def chi_square_z(ratio: float, draws: int, relative_sd: float, logits_per_draw: 
         return -math.inf
     # Barndorff-Nielsen's r* for the gamma law: relative error O(1/nu) at any distance
     off = ratio - 1.0
-    signed = math.copysign(math.sqrt(nu * (off - math.log1p(off))), off)
+    log_ratio = math.log1p(off) if abs(off) < 0.5 else math.log(ratio)  # 1e-20 - 1 is -1
+    signed = math.copysign(math.sqrt(nu * (off - log_ratio)), off)
     return signed + math.log(wald / signed) / signed
 
 

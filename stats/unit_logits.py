@@ -72,8 +72,8 @@ def _squares(one: Array, other: Array, mean: float) -> Array:
 
 
 def _check_shapes(q: Array, k: Array) -> None:
-    same = q.shape[:-2] == k.shape[:-2] and q.shape[-1] == k.shape[-1]
-    if q.ndim < 2 or k.ndim < 2 or not same:
+    flat = q.ndim < 2 or k.ndim < 2
+    if flat or q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1]:
         raise InputError(
             "q and k must be (..., n, d_k) and (..., m, d_k) with the same leading axes and d_k, "
             f"got {q.shape} and {k.shape}; repeat shared heads, move the head axis before the rows"

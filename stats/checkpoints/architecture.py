@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cases import Case
-from ..checks import InputError, count, positive
+from ..checks import InputError, count, magnitude
 from ..conventions import scale_factor
 from ..shown import shortened
 from .layouts import Site
@@ -180,7 +180,7 @@ def _attention_factor(kind: str, table: Config, config: Config) -> float:
 def _given(table: Config, name: str) -> float | None:
     """A positive number of a configuration; 0 and null are the same as none there."""
     value = table.get(name)
-    return positive(f"config.json's {name}", value) if value else None
+    return magnitude(f"config.json's {name}", value) if value else None
 
 
 def _mscale(stretched: float, mscale: float) -> float:
@@ -200,10 +200,10 @@ def initial_sds(config: Config, inputs: int, d_k: int) -> tuple[float, float] | 
     """
     _, model = model_of(config)
     if model is not None and model.folded:
-        times = positive("config.json's initializer_factor", config.get("initializer_factor", 1.0))
+        times = magnitude("config.json's initializer_factor", config.get("initializer_factor", 1.0))
         return times / math.sqrt(inputs * d_k), times / math.sqrt(inputs)
     for name in _INIT:
         if config.get(name) is not None:
-            sd = positive(f"config.json's {name}", config[name])
+            sd = magnitude(f"config.json's {name}", config[name])
             return sd, sd
     return None

@@ -116,9 +116,9 @@ def _copies(layers: Sequence[Layer]) -> Iterator[Finding]:
     places = defaultdict(list)
     for layer in layers:
         for i, mark in enumerate(layer.marks):
-            if layer.heads[i].sd_q > 0:
+            if layer.heads[i].alone > 0:
                 places[mark].append(f"{layer.where} head {i}")
-        tied = [i for i, head in enumerate(layer.heads) if head.same and head.sd_q > 0]
+        tied = [i for i, head in enumerate(layer.heads) if head.same and head.alone > 0]
         if tied:
             said = f"{layer.where}: W_q is W_k in heads {_listed(tied)}: the logits are symmetric, "
             said += "and a token's with itself is the largest."

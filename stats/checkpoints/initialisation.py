@@ -21,6 +21,7 @@ from .heads import Layer
 from .projections import Attention
 
 FALSE_ALARM = 1e-6  # that any attention of an untrained model is called otherwise than declared
+_LOST = 0.01  # weights this much smaller than initialised are no result of training
 _ROOM = 0.02  # of a ratio that names a mistake, or 6 of its standard errors
 
 
@@ -109,6 +110,10 @@ def _trained(spreads: Sequence[_Spread]) -> Finding:
         "initialised: trained weights."
     )
     middle = sorted(ratios)[len(ratios) // 2]
+    if middle < _LOST:
+        said = said.replace(
+            "trained weights", "no training does that, and the logits are all but constant"
+        )
     return Finding("spread", "all attentions", "measured", said, None, 1.0, middle)
 
 

@@ -85,7 +85,7 @@ class Site:
     @property
     def layer(self) -> int:
         """The number of its layer, as its path says; 0 where it has none."""
-        found = re.search(r"\.(\d+)\.", f".{self.path}.")
+        found = re.search(r"\.(\d{1,9})\.", f".{self.path}.")
         return int(found[1]) if found else 0
 
 
@@ -150,7 +150,8 @@ def _listed(names: Iterable[str], most: int = 8) -> str:
 
 def _natural(path: str) -> list[tuple[int, str]]:
     """A key that sorts layer 10 after layer 9."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in path.split(".")]
+    parts = path.split(".")
+    return [(int(p), "") if p.isdecimal() and len(p) < 10 else (-1, p) for p in parts]
 
 
 def head_starts(

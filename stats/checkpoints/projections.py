@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -105,7 +106,7 @@ def norm_before(checkpoint: Checkpoint, attention: Attention) -> Gains | None:
 def _norm_names(path: str, norm: Norm) -> list[str]:
     """Where the norm's weights may stand, for an attention at `path`."""
     parts = path.split(".")
-    at = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+    at = next((i for i, part in enumerate(parts) if re.fullmatch(r"\d{1,9}", part)), None)
     if at is None:
         return []
     layer = parts[: at + 1]

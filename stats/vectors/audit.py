@@ -62,7 +62,8 @@ def audit_vectors(
     d_k, n, m = q.shape[-1], q.shape[-2], k.shape[-2]
     q, k = q.reshape(-1, n, d_k), k.reshape(-1, m, d_k)
     tests = [*_element_tests(q, k), *_assumption_tests(q, k)]
-    rates = Rates(false_alarm / (len(tests) + 1), power, tolerance, within=True)
+    each = Rates(false_alarm, power, tolerance).false_alarm / (len(tests) + 1)
+    rates = Rates(each, power, tolerance, within=True)
     others = dict.fromkeys([used, 1.0, 1 / math.sqrt(d_k), 1 / d_k])
     seen = forward(q, k, list(others))
     findings = (

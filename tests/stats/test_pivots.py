@@ -112,6 +112,9 @@ def test_the_two_branches_of_the_chi_square_tail_join(monkeypatch):
 
 def test_a_variance_of_zero_is_infinitely_far():
     assert chi_square_z(0.0, 1000, 1.5) == -math.inf
+    far = [chi_square_z(10.0**-power, 1000, 1.5) for power in (1, 10, 20, 100, 300)]
+    assert far == sorted(far, reverse=True)
+    assert math.isfinite(far[-1])
 
 
 def test_for_matrices_the_mean_costs_one_of_all_logits():

@@ -164,6 +164,16 @@ def test_trained_weights_are_measured_and_the_sentence_says_so():
     assert any("not judged" in f.said for f in found.findings)
 
 
+def test_constant_weights_are_copies_of_one_another():
+    assert causes(audited({n: np.ones_like(a) for n, a in drawn().items()})) == {"copies", "tied"}
+
+
+def test_weights_that_no_training_leaves_are_not_called_trained():
+    found = audited(drawn(1e-37, 1e-37))
+    (spread,) = [f for f in found.findings if f.check == "spread"]
+    assert "no training does that, and the logits are all but constant" in spread.said
+
+
 def test_saturated_heads_come_worst_first():
     tensors = drawn(0.02, 0.02)
     for layer, head, times in ((0, 1, 1e4), (2, 3, 1e5), (1, 0, 1e3)):
@@ -182,6 +192,7 @@ def test_an_expectation_of_an_unknown_model_cannot_be_told():
 
 
 HOSTILE = (
+    1e308,
     *(None, "x", -1, 0, 1e400, float("nan"), [], {}, True, 10**40, "1" * 5000, {"a": 1}, [1, None]),
     *(10**400, "llama\x1b[2J\n", "x" * 10_000),
 )
@@ -211,6 +222,11 @@ def test_a_hostile_config_is_refused_or_harmless(model):
     ]
     assert all(line.isprintable() for line in said)
     assert any(said)
+
+
+def test_names_with_endless_numbers_are_sorted_as_words():
+    tensors = {n.replace("1", "1" * 5000): a for n, a in drawn().items()}
+    assert audited(tensors).verdict == "match"
 
 
 @pytest.mark.parametrize("kind", ["yarn", "longrope"])
