@@ -73,6 +73,11 @@ def _scale(drawn: Draws, model: Model, options: AuditOptions) -> Finding:
     """What multiplies q.k: exact, since nothing but rounding errs."""
     fit, d_k, where = drawn.first.fit, drawn.first.d_k, drawn.where
     place = {"d_k": d_k, "layer": drawn.index, "heads": drawn.heads}
+    if fit is None and not drawn.first.measured["dot_variance"].any():
+        said = (
+            f"q.k is the same for all of {where}: no scale can be read off it. Draw q and k anew."
+        )
+        return Finding("scale", where, "undecided", said, "zero", place=place)
     if fit is None or d_k is None:
         said = f"The logits of {where} come from no product of two computed arrays that can be "
         said += "followed: their scale cannot be told."

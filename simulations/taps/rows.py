@@ -109,6 +109,8 @@ def fitted(rows: Rows) -> Fit | None:
     """
     if rows.products is None or not rows.kept.any():
         return None
+    if not np.ptp(rows.products.values[rows.kept]):
+        return None  # q or k is 0, so that any factor is as good
     if not np.ptp(rows.logits[rows.kept]):
         return Fit(0.0, 0.0)
     logits, products = rows.centred(rows.logits), rows.centred(rows.products.values)

@@ -66,7 +66,8 @@ def _decided(drawn: Draws, measured: Array, theory: Array, law: str, tests: int)
     estimate = Estimate(len(measured), float(measured.mean()), spread)
     case = Case(drawn.first.d_k, n_keys=drawn.first.n_keys)
     rates = Rates(FALSE_ALARM / tests, tolerance=TOLERANCE, within=True)
-    judged = Reference(value, 2 * value, None, None, "closed form", law)
+    unit = 2 * (value or 1.0)  # the variance of unit logits, where q or k begins as 0
+    judged = Reference(value, unit, None, None, "closed form", law)
     (row,) = decide([Row(case, "variance", judged, estimate)], rates)
     if several and (row.verdict != "undecided" or len(drawn.layers) > 1):
         return row
@@ -85,6 +86,8 @@ def _said(drawn: Draws, row: Row, made: str) -> str:
     if row.verdict != "mismatch":
         return ""
     assert isinstance(row.reference.value, float)
+    if not row.reference.value:
+        return f"{drawn.where}: the logits vary where {made} 0."
     ratio = math.sqrt(row.estimate.value / row.reference.value)
     cause = suspects(likely_causes(ratio, None))
     said = f"{drawn.where}: the logits' standard deviation is {ratio:.3g} times what {made}"
@@ -97,6 +100,8 @@ def _initialised(drawn: Draws, model: Model) -> str:
     if not of_unit:
         return ""
     found = float(np.mean(of_unit))
+    if not found:
+        return f"{drawn.where}: q or k begins as 0, so that attention begins uniform."
     recipe = f" ({model.recipe})" if model.recipe else ""
     return (
         f"{drawn.where}: on uncorrelated tokens of unit variance the initialisation{recipe} and "

@@ -39,7 +39,7 @@ WHITE = (
     "tokens (independent, mean 0, variance 1 in every direction) through the norms that are known, "
     "at relative position 0: exact for the matrices, a yardstick for a text. Unit logits are a "
     "claim about initialisation; what training has made of it is measured, not judged. Align: "
-    "cosine of W_q and W_k; rank: stable rank of W_q' W_k."
+    "cosine of W_q and W_k; rank: stable rank of W_q' W_k with the gains of the norms."
 )
 
 

@@ -8,7 +8,7 @@ never trained, and the other projection is judged by the same test.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..audit.findings import Finding, decided_finding
@@ -59,12 +59,15 @@ def initial_findings(layers: Sequence[Layer]) -> Iterator[Finding]:
         those = [spread for spread in spreads if spread.of == of]
         wrong = [spread for spread in those if spread.row.verdict == "mismatch"]
         for spread in wrong or [max(those, key=lambda spread: abs(spread.ratio - 1))]:
-            said, cause = _cause(spread) if wrong else (_AT_INIT, None)
+            said, cause = _cause(spread) if wrong else (_at_init(of, fresh), None)
             where = spread.attention.site.path
             yield decided_finding(f"initial W_{of}", where, spread.row, said, cause)
 
 
-_AT_INIT = "W_q and W_k are spread as they are initialised: nothing of this was trained."
+def _at_init(of: str, fresh: Collection[str]) -> str:
+    if len(fresh) == 2:
+        return "W_q and W_k are spread as they are initialised: nothing of this was trained."
+    return f"W_{of} is spread as it is initialised: not trained."
 
 
 def _agrees(spread: _Spread) -> bool:

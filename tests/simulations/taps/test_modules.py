@@ -185,6 +185,22 @@ def test_an_instance_is_audited_as_it_is():
     torch.random.set_rng_state(state)
 
 
+def test_keys_that_begin_as_zero_make_uniform_attention():
+    torch = pytest.importorskip("torch", reason="extra: torch")
+
+    def zero_keys(seed):
+        torch.manual_seed(seed)
+        layer = torch.nn.MultiheadAttention(64, 4, batch_first=True)
+        torch.nn.init.zeros_(layer.in_proj_weight[64:128])
+        x = torch.randn(2, 8, 64)
+        return layer, (x, x, x)
+
+    result, rows = audited(zero_keys)
+    assert result.exit_code == 3
+    assert rows["scale"]["cause"] == "zero"
+    assert "no scale can be read off it" in result.text()
+
+
 def test_a_changed_initialisation_is_not_the_declared_one():
     torch = pytest.importorskip("torch", reason="audits of torch modules need the extra torch")
     module = torch.nn.MultiheadAttention(64, 16, batch_first=True)
