@@ -15,10 +15,11 @@ import numpy as np
 from ...stats.arrays import ROUNDING
 from ...stats.audit.curves import Curve, curve_of
 from .black_box import Array, BlackBox
+from .responses import LARGEST, answers, response
 from .rotation import read_rotated, same_position
 from .seen_logits import SeenLogits, seen_in_range, seen_logits
 
-LARGEST = 60.0  # exp(-60) is still a float32
+_BELOW_CAP = 8.0  # logits that half precision shows too
 Product = Callable[[Array, Array], Array]
 
 
@@ -54,8 +55,9 @@ class Form:
             return self.read(box, q, k)
         seen = seen_in_range(box, q, k)
         if self.curve is not None and self.curve.bound is not None:
-            largest = min(LARGEST, 4 * self.curve.bound)
-            return response(box, q, _small(box, seen), largest).factor
+            largest = min(_BELOW_CAP, self.curve.bound / 2)
+            x, y, _ = answers(box, q, _small(box, seen), largest)
+            return self.curve.slope(x, y)
         return self.fitted(seen.of_head(0) if self.per_head else seen)[0]
 
     def fitted(self, seen: SeenLogits) -> tuple[float, float]:
@@ -78,28 +80,6 @@ class Form:
 def floor_of(seen: SeenLogits, d_k: int) -> float:
     """What rounding makes of the residual: measured twice u at 64, growing as a sum."""
     return seen.rounding * (1 + math.sqrt(d_k) / 8)
-
-
-def response(box: BlackBox, like: Array, factor: float, largest: float = LARGEST) -> Curve:
-    """How logits as large as `largest` answer to products along one direction, about `factor`.
-
-    `like` has the shape (head, length, d_k) of the queries and keys.
-    """
-    heads, keys, d_k = like.shape
-    u = np.where(np.arange(d_k) % 2, 1.0, -1.0)
-    steps = (np.arange(keys) / (keys - 1)) ** 2 * largest / abs(factor) / d_k
-    q = np.broadcast_to(u, (heads, keys, d_k))
-    k = np.broadcast_to(-steps[:, None] * u, q.shape)
-    plus, seen_q, seen_k, rounding = box.weights(q, k)
-    minus = box.weights(-q, k)[0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = (np.log(plus[0, -1]) - np.log(minus[0, -1])) / 2
-    product = seen_k[0] @ seen_q[0, -1]
-    y = logs - logs[0]
-    kept = np.isfinite(y) & (np.arange(keys) > 0)
-    if kept.sum() < keys // 2:
-        return Curve("linear", factor)  # too few are seen to say otherwise
-    return curve_of(product[kept], y[kept], max(rounding, ROUNDING["float32"]))
 
 
 def find_form(box: BlackBox, q: Array, k: Array) -> Form:
@@ -160,7 +140,7 @@ def _bounded(curve: Curve) -> Form | None:
     if curve.bound is None:
         return None
     said = {
-        "softcap": f"Logits are capped as C tanh(x / C) with C = {curve.bound:.6g} (softcap).",
+        "softcap": f"Logits are capped as C tanh(x / C) with C = {curve.bound:.4g} (softcap).",
         "clip": f"Logits are cut off at +-{curve.bound:.6g} (clip).",
     }[curve.shape]
     return Form(curve.shape, said, curve=curve)

@@ -57,7 +57,7 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield from factor_findings(subject, points, extra)
         yield from refused
         yield from positions
-        yield row_sums(subject, form, base.factor)
+        yield row_sums(subject)
         yield values_through(subject)
         yield from leaves_arguments(subject)
         yield from argument_findings(subject, form, base)

@@ -7,8 +7,7 @@ import numpy as np
 from ...stats.audit.findings import Finding, judged
 from ...stats.decision import Verdict
 from .black_box import Array
-from .forms import Form
-from .seen_logits import seen_in_range
+from .seen_logits import SeenLogits, seen_in_range
 from .subject import Subject
 
 _WRONG_AXIS = {
@@ -43,12 +42,17 @@ def _near_one(x: Array, tolerance: float) -> bool:
     return bool((np.abs(x - 1) <= tolerance).all())
 
 
-def row_sums(subject: Subject, form: Form, factor: float) -> Finding:
-    """Whether weights sum to 1; a sink, keys of padding and a scaled output are told apart."""
+def row_sums(subject: Subject) -> Finding:
+    """Whether weights sum to 1; a sink, keys of padding and a scaled output are told apart.
+
+    Rows without any key, of zeros or nan, are reported and not judged: conventions differ.
+    """
     q, k = subject.draw(subject.d_k)
     seen = seen_in_range(subject.box, q, k)
     weights = subject.box.weights(seen.q, k)[0]
     mass, tolerance = weights.sum(-1), 10 * subject.rtol
+    empty = ~np.isfinite(mass) | (weights == 0).all(-1)
+    mass = mass[~empty]
     mean = float(mass.mean())
 
     def found(verdict: Verdict, said: str = "", cause: str | None = None) -> Finding:
@@ -56,23 +60,53 @@ def row_sums(subject: Subject, form: Form, factor: float) -> Finding:
         return Finding("row sums", where, verdict, said, cause, 1.0, mean, tolerance)
 
     if _near_one(mass, tolerance):
-        return found("match")
+        said = f"{int(empty.sum())} rows without any key are 0 or nan; conventions differ."
+        return found("match", said if empty.any() else "")
     if np.ptp(mass) <= tolerance * mean:
         said = f"Every row sums to {mean:.6g}: the output is multiplied by it."
         return found("mismatch", said, "output-scaled")
-    if form.read is None and (mass < 1).all():
-        with np.errstate(over="ignore"):
-            room = (1 - mass)[..., None] / weights * np.exp(form.logits(factor, seen))
-        room = room[seen.kept & (weights > 1e-4)]
-        if room.size and np.ptp(room) <= 1e-3 * room.mean():
-            return found(*_missing(float(room.mean())))
+    if (mass < 1).all() and (odds := _sink_odds(subject, seen)) is not None:
+        return found(*_missing(odds))
     said = "The weights of a row do not sum to 1, by amounts that no sink explains."
     return found("mismatch", said, "row-sums")
 
 
-def _missing(room: float) -> tuple[Verdict, str, str]:
-    """What `room`, the sum of exp of the logits that are not among the keys, stands for."""
-    whole = round(room)
+_SINK_ALLOWED = 1e-3  # of the odds of a key against a sink
+
+
+def _sink_odds(subject: Subject, seen: SeenLogits) -> Array | None:
+    """exp(bias - sink) of each key (head, query, key); None where no sink explains what is missing.
+
+    The odds of a key against a sink are exp(l + bias - s) with l odd in q, so that those for q
+    times those for -q are exp(2 (bias - s)), whatever q is.
+    """
+    products = []
+    for q in (seen.q, seen.q[:, ::-1]):
+        plus, minus = (subject.box.weights(sign * q, seen.k)[0] for sign in (1, -1))
+        odds = [p / (1 - p.sum(-1, keepdims=True)) for p in (plus, minus)]
+        seen_both = (plus > 1e-4) & (minus > 1e-4)
+        products.append(np.where(seen_both, np.sqrt(odds[0] * odds[1]), np.nan))
+    ratio = products[0] / products[1]
+    ratio = ratio[np.isfinite(ratio)]
+    allowed = max(_SINK_ALLOWED, 10 * subject.rtol)
+    if not ratio.size or np.abs(ratio - 1).max() > allowed:
+        return None
+    return products[0]
+
+
+def _missing(odds: Array) -> tuple[Verdict, str, str]:
+    """What the odds of keys against keys that are not there stand for."""
+    rooms = [1 / x[np.isfinite(x)] for x in odds]
+    if any(np.ptp(room) > _SINK_ALLOWED * room.mean() for room in rooms if room.size):
+        return "measured", "Rows have a sink besides the keys, and a bias of their own.", "sink"
+    each = [float(room.mean()) for room in rooms if room.size]
+    low, high = min(each), max(each)
+    if high > low * (1 + _SINK_ALLOWED):
+        said = (
+            f"Each head has a sink of its own, of logits {np.log(low):.4g} to {np.log(high):.4g}."
+        )
+        return "measured", said, "sink"
+    room, whole = sum(each) / len(each), round(sum(each) / len(each))
     if whole == 1 and abs(room - 1) < 1e-3:
         return "measured", "Rows have one more key for nothing, of logit 0 (softmax1).", "softmax1"
     if whole > 1 and abs(room / whole - 1) < 1e-3:

@@ -16,7 +16,7 @@ from .black_box import Array, Mask
 from .forms import Form, floor_of
 from .scaling import first_line
 from .seen_logits import LEAST_WEIGHT, seen_in_range
-from .subject import Subject
+from .subject import N_KEYS, Subject
 
 MANY = 272  # two blocks of 128 keys and a rest of 16
 MANY_COARSE = 144  # in half precision, which NumPy multiplies slowly
@@ -71,6 +71,8 @@ def position_findings(
     if base.factor == 0 or form.read is not None:
         return [], []
     try:
+        if (wrong := _not_finite(subject)) is not None:
+            return [], [wrong]
         rows = _rows(subject, form, base)
     except (Exception, SystemExit) as error:  # a function may be made for short rows alone
         said = f"With many keys it fails: {first_line(error)}."
@@ -98,8 +100,12 @@ def _found(
     return judged("many keys", f"{rows.keys} keys", right, said, cause, **numbers)
 
 
+def _many(subject: Subject) -> int:
+    return MANY if subject.rtol < 1e-3 else MANY_COARSE
+
+
 def _rows(subject: Subject, form: Form, base: Point) -> _Rows:
-    q, k = subject.draw(subject.d_k, MANY if subject.rtol < 1e-3 else MANY_COARSE)
+    q, k = subject.draw(subject.d_k, _many(subject))
     seen = seen_in_range(subject.box, q, k)
     plus, minus = (subject.box.weights(sign * seen.q, k)[0] for sign in (1, -1))
     kept = (plus >= LEAST_WEIGHT) & (minus >= LEAST_WEIGHT)
@@ -149,9 +155,28 @@ def _chunks(keys: int) -> list[slice]:
     return [slice(first, first + _CHUNK) for first in range(0, keys, _CHUNK)]
 
 
+def _not_finite(subject: Subject) -> Finding | None:
+    """Rows of nan or inf that a few keys do not have; a row without any key is nan there too."""
+    few, many = (
+        subject.box.weights(*subject.draw(subject.d_k, n_keys))[0]
+        for n_keys in (N_KEYS, _many(subject))
+    )
+    before, bad = (int((~np.isfinite(weights)).any(-1).sum()) for weights in (few, many))
+    if bad <= before:
+        return None
+    keys, rows = many.shape[-1], many.shape[0] * many.shape[1]
+    said = f"With {keys} keys {bad} of {rows} rows are nan or inf, with {N_KEYS} {before}."
+    return Finding(
+        "many keys", f"{keys} keys", "mismatch", said, "not-finite", float(before), float(bad)
+    )
+
+
 def _lost(rows: _Rows) -> Finding | None:
     """Keys without any weight, such as a rest that is no whole block."""
-    lost = np.flatnonzero((rows.weights <= 0).all((0, 1)))
+    unseen = (rows.weights <= 0).all(0)
+    if np.triu(unseen).sum() == np.triu(np.ones_like(unseen)).sum():
+        unseen = unseen[:, :-1]  # strictly causal: no row may see the last key
+    lost = np.flatnonzero(unseen.all(0))
     if not len(lost):
         return None
     said = f"{len(lost)} of {rows.keys} keys have no weight in any row, the first is key {lost[0]}."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...stats.audit.factors import exponent, named_factor
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Known, Point
@@ -26,7 +28,10 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
         try:
             factor = form.factor(subject.box, q, k)
         except InconclusiveError:
-            raise
+            if np.isfinite(subject.box.weights(q, k)[0]).any():
+                raise
+            refused.append(_not_finite(size, n_heads, heads))
+            continue
         except (Exception, SystemExit) as error:  # a function may be made for one size alone
             said = f"At d_k = {size} it fails: {first_line(error)}."
             place = {"d_k": size}
@@ -37,6 +42,13 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
     if not points:
         raise ProbeError("no factor could be measured at any d_k; " + refused[0].said)
     return points, refused
+
+
+def _not_finite(size: int, n_heads: int, heads: int) -> Finding:
+    fewer = "" if n_heads == heads else f" with {n_heads} heads"
+    said = f"At d_k = {size}{fewer} the output is nan or inf throughout."
+    place = {"d_k": size}
+    return Finding("factor", f"d_k = {size}", "mismatch", said, "not-finite", place=place)
 
 
 def first_line(error: BaseException) -> str:

@@ -20,6 +20,19 @@ class Curve:
     factor: float
     bound: float | None = None
 
+    def slope(self, x: Array, y: Array) -> float:
+        """The factor of x that logits y, below half the bound, show through this curve.
+
+        Examples:
+            >>> x = np.linspace(1, 10, 16)
+            >>> round(Curve("softcap", 1.0, 20.0).slope(x, 20 * np.tanh(x / 8 / 20)), 9)
+            0.125
+
+        """
+        if self.shape == "softcap" and self.bound is not None:
+            y = self.bound * np.arctanh(y / self.bound)
+        return float(x @ y / (x @ x))
+
 
 def curve_of(x: Array, y: Array, rounding: float) -> Curve:
     """The curve through logits y at products x of one sign, both growing in size, (0, 0) left out.

@@ -139,6 +139,27 @@ def score_mod_sink(q, k, v):  # the sink's normaliser is applied to weights, the
     return softmax(e / (e.sum(-1, keepdims=True) + np.exp(-top))) @ v
 
 
+def with_sinks(logits, sink):
+    """Attention with one more logit in each row, that no key has (GPT-OSS)."""
+
+    def attention(q, k, v):
+        x, s = logits(q, k), np.broadcast_to(sink, (q.shape[1],))[:, None, None].astype("f")
+        top = np.maximum(x.max(-1, keepdims=True), s)
+        e = np.exp(x - top)
+        return e / (e.sum(-1, keepdims=True) + np.exp(s - top)) @ v
+
+    return attention
+
+
+def nan_where(condition):
+    return lambda q, k, v: inverse_layer(q, k, v) * np.float32(np.nan if condition(q) else 1)
+
+
+def masked_after(q, k, v):
+    keep = np.tri(q.shape[-2], dtype=bool)
+    return np.where(keep, softmax(q @ turned(k) * root(q)), 0) @ v
+
+
 MISTAKES = {
     "A1 inverse layer not passed on (transformers 44380)": (
         inverse_layer, {"expected": "inverse-layer:11"}, "sqrt-dk"),
@@ -202,6 +223,9 @@ MISTAKES = {
         lambda q, k, v: softmax(q @ turned(k) * root(q), axis=0) @ v, {}, "softmax-over-batch"),
     "softmax twice": (
         attends(lambda q, k: softmax(q @ turned(k) * root(q))), {}, "softmax-twice"),
+    "nan for long rows": (nan_where(lambda q: q.shape[-2] > 100), {}, "not-finite"),
+    "nan at one head dimension": (nan_where(lambda q: q.shape[-1] == 40), {}, "not-finite"),
+    "a mask after the softmax, not renormalised": (masked_after, {}, "row-sums"),
     "accumulator not rescaled": (
         lambda q, k, v: online(q, k, v, rescale=False), {}, "block-rescaling"),
     "later blocks scaled again": (
@@ -259,6 +283,31 @@ def causal(q, k, v):
     return softmax(np.where(np.tri(*logits.shape[-2:], dtype=bool), logits, -np.inf)) @ v
 
 
+def strictly_causal(q, k, v):  # the first row has no key, and comes out as 0
+    keep = np.tri(q.shape[-2], k=-1, dtype=bool)
+    e = np.exp(q @ turned(k) * root(q)) * keep
+    return e / np.maximum(e.sum(-1, keepdims=True), np.float32(1e-30)) @ v
+
+
+def capped(q, k):
+    return 50 * np.tanh(q @ turned(k) * root(q) / 50)
+
+
+def capped_in_window(q, k):
+    i = np.arange(q.shape[-2])
+    return np.where((i[:, None] >= i) & (i[:, None] - i < 8), capped(q, k), -np.inf)
+
+
+def alibi(q, k):
+    slopes = 2.0 ** -np.arange(1, q.shape[1] + 1, dtype="f")[:, None, None]
+    i = np.arange(q.shape[-2], dtype="f")
+    return q @ turned(k) * root(q) - np.abs(i[:, None] - i) * slopes
+
+
+def half_out(q, k, v):
+    return inverse_layer(q, k, v).astype(np.float16)
+
+
 def in_place(q, k, v):
     q *= root(q)
     return softmax(q @ turned(k)) @ v
@@ -291,6 +340,17 @@ NON_MISTAKES = {
         lambda q, k, v: (p := np.exp(q @ turned(k) * root(q))) / (1 + p.sum(-1, keepdims=True)) @ v,
         {}),
     "q scaled in place": (in_place, {}),
+    "a cap of 50 at every precision": (
+        attends(capped), {"dk": [40, 64], "dtype": ["float32", "bfloat16", "float16"]}),
+    "a clip at 50 at every precision": (
+        attends(lambda q, k: np.clip(q @ turned(k) * root(q), -50, 50)),
+        {"dk": [40, 64], "dtype": ["float32", "bfloat16", "float16"]}),
+    "a cap in a window of 8": (attends(capped_in_window), {}),
+    "strictly causal": (strictly_causal, {}),
+    "a sink for each head (GPT-OSS)": (
+        with_sinks(lambda q, k: q @ turned(k) * root(q), np.linspace(-1, 2, 4)), {}),
+    "a sink beside ALiBi": (with_sinks(alibi, 0.7), {}),
+    "float32 in, float16 out": (half_out, {}),
     "muP": (times(lambda d: 1 / d), {"expected": "dk"}),
     "T5": (times(lambda d: 1.0), {"expected": "none"}),
     "16-bit, q scaled first": (
