@@ -14,7 +14,8 @@ from ...stats.audit.arguments import Role, role_of
 from ...stats.audit.factors import named_factor
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
-from .forms import Form, find_form
+from .form import Form
+from .forms import find_form
 from .masks import bias_finding, mask_findings
 from .scaling import first_line
 from .subject import N_KEYS, Subject

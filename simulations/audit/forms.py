@@ -7,79 +7,19 @@ attention can be held against a convention as well as a plain one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ...stats.arrays import ROUNDING
-from ...stats.audit.curves import Curve, curve_of
+from ...stats.audit.curves import Curve
 from .black_box import Array, BlackBox
-from .responses import LARGEST, answers, response
-from .rotation import read_rotated, same_position
+from .form import Form, Product, floor_of, plain_product, small_factor, unit
+from .places import Change, by_place
+from .responses import LARGEST, response
+from .rotation import read_rotated, rotated_product
 from .seen_logits import SeenLogits, seen_in_range, seen_logits
-
-_BELOW_CAP = 8.0  # logits that half precision shows too
-Product = Callable[[Array, Array], Array]
-
-
-def plain_product(q: Array, k: Array) -> Array:
-    """The dot products (head, query, key)."""
-    return q @ k.swapaxes(-1, -2)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A form of logits: `link(factor product(q, k))`.
-
-    `slug` names it, `said` says it in words, and `bound` is that of a cap. `heads` is how many
-    heads the function makes of d_k by itself. Where `known` is false no factor can be read; where
-    `per_head` is true each head has its own, and the first head's is read. `read` reads the factor
-    of a form whose logits the product does not give.
-    """
-
-    slug: str
-    said: str = ""
-    known: bool = True
-    product: Product = plain_product
-    curve: Curve | None = None
-    heads: int = 1
-    per_head: bool = False
-    read: Callable[[BlackBox, Array, Array], float] | None = None
-
-    def factor(self, box: BlackBox, q: Array, k: Array) -> float:
-        """The factor, read off the weights for q and k (head, length, d_k)."""
-        if self.slug == "zero":
-            return 0.0
-        if self.read is not None:
-            return self.read(box, q, k)
-        seen = seen_in_range(box, q, k)
-        if self.curve is not None and self.curve.bound is not None:
-            largest = min(_BELOW_CAP, self.curve.bound / 2)
-            x, y, _ = answers(box, q, _small(box, seen), largest)
-            return self.curve.slope(x, y)
-        return self.fitted(seen.of_head(0) if self.per_head else seen)[0]
-
-    def fitted(self, seen: SeenLogits) -> tuple[float, float]:
-        """The factor of the product by least squares, and the root mean square of what is left."""
-        product = seen.centred(self.product(seen.saw_q, seen.saw_k))
-        factor = float(product @ seen.odd / (product @ product))
-        return factor, float(np.sqrt(np.mean((seen.odd - factor * product) ** 2)))
-
-    def logits(self, factor: float, seen: SeenLogits) -> Array:
-        """What the logits (head, query, key) should be."""
-        x = factor * self.product(seen.saw_q, seen.saw_k)
-        if self.curve is None or self.curve.bound is None:
-            return x
-        bound = self.curve.bound
-        if self.curve.shape == "clip":
-            return np.clip(x, -bound, bound)
-        return bound * np.tanh(x / bound)
-
-
-def floor_of(seen: SeenLogits, d_k: int) -> float:
-    """What rounding makes of the residual: measured twice u at 64, growing as a sum."""
-    return seen.rounding * (1 + math.sqrt(d_k) / 8)
 
 
 def find_form(box: BlackBox, q: Array, k: Array) -> Form:
@@ -98,8 +38,9 @@ def find_form(box: BlackBox, q: Array, k: Array) -> Form:
     return (
         _softmax_twice(box, seen, floor)
         or _normalised(box, seen, floor)
-        or _bounded(response(box, q, _small(box, seen)))
+        or _of_curve(box, seen, floor)
         or _by_head(seen, floor)
+        or _at_places(box, seen, floor)
         or _of_elements(seen, floor)
         or _rotated(box, seen, floor)
         or Form(
@@ -111,12 +52,67 @@ def find_form(box: BlackBox, q: Array, k: Array) -> Form:
     )
 
 
-def _rotated(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
-    """Queries and keys rotated by their positions."""
-    if same_position(box, seen.q, seen.k)[1] > 10 * floor:
+def _at_places(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
+    """A factor that depends on the places of the query and the key."""
+    found = by_place(box, seen, floor)
+    if found is None:
         return None
-    said = "q and k are turned by their positions (RoPE); the factor is that of equal positions."
-    return Form("rotated", said, read=read_rotated)
+    if found.axis == "distance":
+        said = (
+            f"The factor depends on the places of query and key, from {found.low:.6g} to "
+            f"{found.high:.6g}."
+        )
+        return Form("factor-by-distance", said, known=False)
+    low, high = (f"{found.axis} {place}" for place in found.where)
+    said = (
+        f"The factor depends on the {found.axis}: {found.low:.6g} at {low}, {found.high:.6g} at "
+        f"{high}."
+    )
+    return Form(f"factor-by-{found.axis}", said, known=False, wrong=True)
+
+
+def _rotated(
+    box: BlackBox,
+    seen: SeenLogits,
+    floor: float,
+    slug: str = "rotated",
+    first: str = "q and k are turned by their positions (RoPE)",
+    prepared: Change = lambda x: x,
+    curve: Curve | None = None,
+) -> Form | None:
+    """Queries and keys rotated by their positions, after `prepared` and before the curve."""
+    unlinked = curve.unlinked if curve else lambda y: y
+    is_one, product = rotated_product(box, seen, floor, prepared, unlinked)
+    if not is_one:
+        return None
+    if product is None:
+        said = (
+            "Products with the key of the own place have one factor, and for other keys no "
+            "rotation by the distance alone gives the logits (2-D RoPE, xPos?)."
+        )
+        return Form("places", said, known=False)
+
+    def read(box: BlackBox, q: Array, k: Array) -> float:
+        return read_rotated(box, q, k, prepared)
+
+    return Form(slug, f"{first}.", product=product, curve=curve, read=read)
+
+
+def _of_curve(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
+    """A cap or a clip of q.k, or of rotated queries and keys."""
+    curve = response(box, seen.q, small_factor(box, seen))
+    form = _bounded(curve)
+    if form is None or curve.bound is None:
+        return None
+    wanted = seen.centred(form.logits(curve.factor, seen))
+    if np.sqrt(np.mean((seen.odd - wanted) ** 2)) <= 100 * floor:
+        return form
+    if curve.bound < 8:  # logits below half of it
+        seen = seen_logits(box, seen.q * 2.0 ** math.floor(math.log2(curve.bound / 8)), seen.k)
+    first = f"q and k are turned by their positions (RoPE). {form.said[:-1]}"
+    return _rotated(box, seen, floor, form.slug, first, curve=curve) or Form(
+        "unknown", f"{form.said[:-1]}, and are no multiple of q.k below.", known=False
+    )
 
 
 def _bent(curve: Curve) -> Form | None:
@@ -131,11 +127,6 @@ def _by_head(seen: SeenLogits, floor: float) -> Form | None:
     return Form("plain", per_head=True) if len(each) > 1 and all(each) else None
 
 
-def _small(box: BlackBox, seen: SeenLogits) -> float:
-    """The factor of small logits, where a cap does nothing yet."""
-    return seen_logits(box, seen.q / 32, seen.k).fitted()[0] or 1.0
-
-
 def _bounded(curve: Curve) -> Form | None:
     if curve.bound is None:
         return None
@@ -146,13 +137,6 @@ def _bounded(curve: Curve) -> Form | None:
     return Form(curve.shape, said, curve=curve)
 
 
-def unit(x: Array, centred: bool) -> Array:
-    """Vectors with root mean square 1, centred first where a LayerNorm does."""
-    x = x - x.mean(-1, keepdims=True) if centred else x
-    square: Array = (x**2).mean(-1, keepdims=True)
-    return x / np.sqrt(square)
-
-
 def _normalised(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
     """QK-norm: logits that do not grow with q, or with k."""
     factor = seen.fitted()[0]
@@ -160,13 +144,20 @@ def _normalised(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
     of_k = abs(seen_logits(box, seen.q, seen.k / 4).fitted()[0] / factor - 4) < 0.1
     if not (of_q or of_k):
         return None
+    grown = 256.0 if of_q else 1.0, 32.0 if of_k else 1.0  # beside which an epsilon is nothing
+    seen = seen_logits(box, grown[0] * seen.q, grown[1] * seen.k)
     what = "q and k are" if of_q and of_k else "q is" if of_q else "k is"
     slug = "qk-norm" if of_q and of_k else "q-norm" if of_q else "k-norm"
     for centred, kind in ((False, "RMS or L2 norm"), (True, "LayerNorm")):
         said = f"QK-norm: {what} normalised ({kind}), and the factor is that of unit-RMS vectors."
-        form = Form(slug, said, product=_normalised_product(of_q, of_k, centred))
+        form = Form(slug, said, product=_normalised_product(of_q, of_k, centred), grown=grown)
         if form.fitted(seen)[1] <= 10 * floor:
             return form
+        if of_q and of_k:
+            first = f"{said[:-1]}; then they are turned by their positions (RoPE)"
+            turned = _rotated(box, seen, floor, slug, first, partial(unit, centred=centred))
+            if turned is not None:
+                return replace(turned, grown=grown)
     return Form(slug, f"QK-norm: {what} normalised in a way that is not known.", known=False)
 
 
@@ -218,4 +209,4 @@ def _softmax_twice(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None
     spread = logs - logs.min(-1, keepdims=True)
     within = (spread.sum(-1) < 1 + 100 * floor).all() and np.median(spread.max(-1)) > 0.9
     said = "Softmax is applied twice: its logits are weights, between 0 and 1."
-    return Form("softmax-twice", said, known=False) if within else None
+    return Form("softmax-twice", said, known=False, wrong=True) if within else None

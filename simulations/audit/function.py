@@ -16,7 +16,8 @@ from ...stats.failures import InconclusiveError
 from ..devices import keep_compilations
 from .arguments import argument_findings, required_arguments
 from .black_box import ProbeError
-from .forms import Form, find_form
+from .form import Form
+from .forms import find_form
 from .guard import guarded
 from .outputs import leaves_arguments, row_sums, values_through, wrong_axis
 from .positions import position_findings
@@ -72,7 +73,7 @@ def _form_finding(form: Form) -> Finding:
         return Finding("form", "factor q.k", "match")
     bound = form.curve.bound if form.curve else None
     verdict: Verdict = "measured" if form.known else "undecided"
-    if form.slug == "softmax-twice":
+    if form.wrong:
         verdict = "mismatch"
     return Finding("form", form.slug, verdict, form.said, form.slug, measured=bound)
 

@@ -13,7 +13,7 @@ import numpy as np
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
 from .black_box import Array, Mask
-from .forms import Form, floor_of
+from .form import Form, floor_of
 from .scaling import first_line
 from .seen_logits import LEAST_WEIGHT, seen_in_range
 from .subject import N_KEYS, Subject
@@ -68,7 +68,7 @@ def position_findings(
     subject: Subject, form: Form, base: Point
 ) -> tuple[list[Point], list[Finding]]:
     """The factor at many keys, and what differs between keys, queries, heads and lengths."""
-    if base.factor == 0 or form.read is not None:
+    if base.factor == 0:
         return [], []
     try:
         if (wrong := _not_finite(subject)) is not None:
@@ -106,6 +106,7 @@ def _many(subject: Subject) -> int:
 
 def _rows(subject: Subject, form: Form, base: Point) -> _Rows:
     q, k = subject.draw(subject.d_k, _many(subject))
+    q, k = form.grown[0] * q, form.grown[1] * k
     seen = seen_in_range(subject.box, q, k)
     plus, minus = (subject.box.weights(sign * seen.q, k)[0] for sign in (1, -1))
     kept = (plus >= LEAST_WEIGHT) & (minus >= LEAST_WEIGHT)
@@ -173,7 +174,7 @@ def _not_finite(subject: Subject) -> Finding | None:
 
 def _lost(rows: _Rows) -> Finding | None:
     """Keys without any weight, such as a rest that is no whole block."""
-    unseen = (rows.weights <= 0).all(0)
+    unseen: Mask = (rows.weights <= 0).all(0)
     if np.triu(unseen).sum() == np.triu(np.ones_like(unseen)).sum():
         unseen = unseen[:, :-1]  # strictly causal: no row may see the last key
     lost = np.flatnonzero(unseen.all(0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
-from .forms import Form
+from .form import Form
 from .scaling import first_line
 from .subject import Subject, opened
 

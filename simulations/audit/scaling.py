@@ -12,7 +12,7 @@ from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Known, Point
 from ...stats.failures import InconclusiveError
 from .black_box import ProbeError
-from .forms import Form
+from .form import Form
 from .subject import N_KEYS, Subject
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_TOP = 1 - 1e-9  # of a cap: its inverse stays finite
 Shape = Literal["linear", "softcap", "clip", "unknown"]
 
 
@@ -29,9 +30,14 @@ class Curve:
             0.125
 
         """
+        return float(x @ self.unlinked(y) / (x @ x))
+
+    def unlinked(self, y: Array) -> Array:
+        """The logits before the cap; those cut off by a clip are lost."""
         if self.shape == "softcap" and self.bound is not None:
-            y = self.bound * np.arctanh(y / self.bound)
-        return float(x @ y / (x @ x))
+            capped: Array = self.bound * np.arctanh(np.clip(y / self.bound, -_TOP, _TOP))
+            return capped
+        return y
 
 
 def curve_of(x: Array, y: Array, rounding: float) -> Curve:

@@ -160,6 +160,55 @@ def masked_after(q, k, v):
     return np.where(keep, softmax(q @ turned(k) * root(q)), 0) @ v
 
 
+def rope(x):
+    """Rotary position embedding of the halves of the last axis."""
+    half = x.shape[-1] // 2
+    angle = np.arange(x.shape[-2])[:, None] * 10000.0 ** (-np.arange(half) / half)
+    c, s, a, b = np.cos(angle), np.sin(angle), x[..., :half], x[..., half:]
+    return np.concatenate([a * c - b * s, a * s + b * c], -1).astype(x.dtype)
+
+
+def rope_of(part):
+    """RoPE of the first elements alone."""
+
+    def turn(x):
+        width = int(part * x.shape[-1])
+        return np.concatenate([rope(x[..., :width]), x[..., width:]], -1)
+
+    return turn
+
+
+def rms(x):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + np.float32(1e-6))
+
+
+def altered(change, turn=lambda x: x):
+    """Attention whose logits (..., n, n) are changed in place."""
+
+    def logits(q, k):
+        x = turn(q) @ turned(turn(k)) * root(q)
+        change(x, x.shape[-1])
+        return x
+
+    return attends(logits)
+
+
+def multiplied(*places, by):
+    def change(x, n):
+        x[(..., *places)] *= np.float32(by)
+
+    return change
+
+
+def rest_dropped(x, n):
+    x[..., n // 64 * 64 or n :] = -np.inf
+
+
+def xpos(q, k):
+    grows = np.float32(1.02) ** np.arange(q.shape[-2], dtype="f")[:, None]
+    return (rope(q) * grows) @ turned(rope(k) / grows) * root(q)
+
+
 MISTAKES = {
     "A1 inverse layer not passed on (transformers 44380)": (
         inverse_layer, {"expected": "inverse-layer:11"}, "sqrt-dk"),
@@ -223,6 +272,16 @@ MISTAKES = {
         lambda q, k, v: softmax(q @ turned(k) * root(q), axis=0) @ v, {}, "softmax-over-batch"),
     "softmax twice": (
         attends(lambda q, k: softmax(q @ turned(k) * root(q))), {}, "softmax-twice"),
+    "half the scale in all rows but the last": (
+        altered(multiplied(slice(0, -1), slice(None), by=0.5)), {}, "factor-by-query"),
+    "another scale in the first row": (
+        altered(multiplied(0, slice(None), by=2)), {}, "factor-by-query"),
+    "another scale for the first keys": (
+        altered(multiplied(slice(0, 8), by=3)), {}, "factor-by-key"),
+    "RoPE, another scale from key 128 on": (
+        altered(multiplied(slice(128, None), by=1.5), rope), {}, "factor-by-key"),
+    "RoPE, the rest of the keys dropped": (altered(rest_dropped, rope), {}, "keys-dropped"),
+    "RoPE, 1/d_k": (attends(lambda q, k: rope(q) @ turned(rope(k)) * root(q) ** 2), {}, "dk"),
     "nan for long rows": (nan_where(lambda q: q.shape[-2] > 100), {}, "not-finite"),
     "nan at one head dimension": (nan_where(lambda q: q.shape[-1] == 40), {}, "not-finite"),
     "a mask after the softmax, not renormalised": (masked_after, {}, "row-sums"),
@@ -346,6 +405,14 @@ NON_MISTAKES = {
         attends(lambda q, k: np.clip(q @ turned(k) * root(q), -50, 50)),
         {"dk": [40, 64], "dtype": ["float32", "bfloat16", "float16"]}),
     "a cap in a window of 8": (attends(capped_in_window), {}),
+    "RoPE": (attends(lambda q, k: rope(q) @ turned(rope(k)) * root(q)), {}),
+    "RoPE of a quarter": (altered(lambda x, n: None, rope_of(0.25)), {}),
+    "RoPE and a cap of 50": (attends(lambda q, k: capped(rope(q), rope(k))), {}),
+    "RoPE after QK-norm (Qwen3)": (
+        attends(lambda q, k: rope(rms(q)) @ turned(rope(rms(k))) * root(q)), {}),
+    "QK-norm with an epsilon": (attends(lambda q, k: rms(q) @ turned(rms(k)) * root(q)), {}),
+    "RoPE and a sink": (
+        with_sinks(lambda q, k: rope(q) @ turned(rope(k)) * root(q), np.linspace(-1, 2, 4)), {}),
     "strictly causal": (strictly_causal, {}),
     "a sink for each head (GPT-OSS)": (
         with_sinks(lambda q, k: q @ turned(k) * root(q), np.linspace(-1, 2, 4)), {}),
@@ -363,6 +430,20 @@ def test_what_is_no_mistake_passes(name):
     attention, options = NON_MISTAKES[name]
     audit = audited(attention, **options)
     assert audit.verdict == "match", [f for f in audit.findings if f.verdict != "match"]
+
+
+UNDECIDED = {
+    "xPos: a factor that decays with the distance": (xpos, "places"),
+    "only k rotated": (lambda q, k: q @ turned(rope(k)) * root(q), "unknown"),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_cannot_be_told_is_undecided(name):
+    logits, form = UNDECIDED[name]
+    audit = audited(attends(logits))
+    assert audit.verdict == "undecided"
+    assert audit.findings[0].cause == form
 
 
 def test_the_table_is_long_enough():
