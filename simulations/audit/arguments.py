@@ -1,4 +1,4 @@
-"""Arguments besides q, k and v: the scale as given, the cap, the mask, the bias."""
+"""Arguments besides q, k and v: which there are, and a check for each whose name says its role."""
 
 from __future__ import annotations
 
@@ -11,40 +11,49 @@ from typing import Any
 import numpy as np
 
 from ...stats.audit.arguments import Role, role_of
-from ...stats.audit.factors import named_factor
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
 from .form import Form
 from .forms import find_form
 from .masks import bias_finding, mask_findings
+from .scale_arguments import divisor_findings, scale_findings, softcap_findings
 from .scaling import first_line
-from .subject import N_KEYS, Subject
+from .subject import Subject
+from .tried import NotFiniteError, RandomError, dead, ignored, weights_with
+from .windows import causal_findings, window_findings
 
 VAR_POSITIONAL, VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-_GIVEN = 0.2375  # a scale that no convention gives at any usual d_k
 
 
 def argument_findings(subject: Subject, form: Form, base: Point) -> Iterator[Finding]:
     """A finding for each argument whose name says what it should do."""
-    for name in named_arguments(subject.attention):
+    for name, default in named_arguments(subject.attention).items():
         role = role_of(name)
         if role is None:
             continue
+        check = _flag if isinstance(default, bool) and role != "causal" else _CHECKS[role]
+        where = f"{name}="
         try:
-            yield from _CHECKS[role](subject, name, form, base)
+            yield from check(subject, name, form, base)
+        except NotFiniteError as error:
+            yield Finding("argument", where, "mismatch", str(error), "not-finite")
+        except RandomError as error:
+            yield Finding("argument", where, "undecided", str(error), "random")
         except (Exception, SystemExit) as error:  # what it raises says why it cannot be used
             said = f"The argument {name}= could not be tried: {first_line(error)}."
-            yield Finding("argument", f"{name}=", "measured", said)
+            yield Finding("argument", where, "measured", said)
 
 
-def named_arguments(attention: Any) -> list[str]:
-    """Names of the arguments after q, k and v; of a builtin those that its documentation has."""
+def named_arguments(attention: Any) -> dict[str, Any]:
+    """The arguments after q, k, v with their defaults; of a builtin those in its documentation."""
+    named: dict[str, Any]
     try:
-        names = list(inspect.signature(attention).parameters)
+        parameters = inspect.signature(attention).parameters.values()
+        named = {p.name: p.default for p in [*parameters][3:]}
     except (TypeError, ValueError):
         said = (getattr(attention, "__doc__", None) or "").partition("->")[0]
-        names = ["", "", "", *re.findall(r"(\w+)\s*=", said)]
-    return [name for name in names[3:] if not name.startswith("_")]
+        named = dict.fromkeys(re.findall(r"(\w+)\s*=", said))
+    return {name: default for name, default in named.items() if not name.startswith("_")}
 
 
 def required_arguments(attention: Any) -> list[str]:
@@ -56,89 +65,20 @@ def required_arguments(attention: Any) -> list[str]:
     return []
 
 
-def _ignored(subject: Subject, name: str, values: tuple[Any, Any]) -> bool:
-    """Whether two values of an argument give the same bits."""
-    q, k = subject.draw(subject.d_k)
-    first, second = (subject.given({name: value}).box.weights(q, k)[0] for value in values)
-    return bool(np.array_equal(first, second, equal_nan=True))
-
-
-def _dead(name: str) -> Finding:
-    said = f"The argument {name}= is accepted and ignored: two values give the same bits."
-    return Finding("argument", f"{name}=", "mismatch", said, "argument-ignored")
-
-
-def _scale(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
-    """The factor should be the number that is given, not that times the default."""
-    if _ignored(subject, name, (_GIVEN, 2 * _GIVEN)):
-        yield _dead(name)
+def _flag(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
+    """A flag must do something; what is right for its default is judged without it."""
+    if ignored(subject, name, (False, True)):
+        yield dead(name)
         return
-    points = [_with(subject, name, form, size, _GIVEN) for size in _two_sizes(subject, form)]
-    factors = [p.factor for p in points]
-    right = all(abs(factor / _GIVEN - 1) <= 2 * subject.rtol for factor in factors)
-    said, cause = ("", "") if right else _not_as_given(name, points, subject.rtol)
-    numbers = {"expected": _GIVEN, "measured": factors[0], "allowed": 2 * subject.rtol}
-    yield judged("argument", f"{name}={_GIVEN}", right, said, cause, **numbers)
-
-
-def _not_as_given(name: str, points: list[Point], rtol: float) -> tuple[str, str]:
-    per = [Point(p.d_k, p.n_heads, p.n_keys, p.factor / _GIVEN) for p in points]
-    if known := named_factor(per, 2 * rtol):
-        formula = known[0].formula
-        slug = "scale-on-top-of-default" if known[0].slug == "sqrt-dk" else known[0].slug
-        said = (
-            f"The factor is {formula} times the argument {name}=, not the argument: {known[0].met}."
-        )
-        if slug == "scale-on-top-of-default":
-            said = (
-                f"The argument {name}= multiplies the default 1/sqrt(d_k) and does not replace it."
-            )
-        if slug not in ("constant", "power", "scaled-root"):
-            return said, slug
-    upside_down = [Point(p.d_k, p.n_heads, p.n_keys, p.factor * _GIVEN) for p in points]
-    if known := named_factor(upside_down, 2 * rtol):
-        said = f"The argument {name}= divides: the factor is {known[0].formula} divided by it."
-        return said, "scale-divides"
-    return f"The argument {name}= is used, but not as the factor of q.k.", "scale-misused"
-
-
-def _divisor(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
-    """A temperature should divide, the default or q.k itself."""
-    if _ignored(subject, name, (2.0, 4.0)):
-        yield _dead(name)
-        return
-    factors = [_with(subject, name, form, subject.d_k, value).factor for value in (2.0, 4.0)]
-    ratio, allowed = factors[0] / factors[1], 4 * subject.rtol
-    said = f"The argument {name}= does not divide: {1 / ratio:.6g} times the factor where doubled."
-    numbers = {"expected": 2.0, "measured": ratio, "allowed": allowed}
-    right = abs(ratio / 2 - 1) <= allowed
-    yield judged("argument", f"{name}=", right, said, "temperature-misused", **numbers)
-
-
-def _two_sizes(subject: Subject, form: Form) -> list[int]:
-    others = [s for s in subject.options.sizes if s != subject.d_k and s % form.heads == 0]
-    return [subject.d_k, *others[:1]]
-
-
-def _with(subject: Subject, name: str, form: Form, size: int, value: Any) -> Point:
-    box = subject.given({name: value}).box
-    factor = form.factor(box, *subject.draw(size))
-    return Point(size // form.heads, subject.options.heads, N_KEYS, factor)
-
-
-def _softcap(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
-    """Logits should end at the cap that is given."""
-    cap = 2.0
-    given = subject.given({name: cap})
-    found = find_form(given.box, *given.draw(subject.d_k))
-    bound = found.curve.bound if found.curve else None
-    if bound is None and _ignored(subject, name, (cap, 2 * cap)):
-        yield _dead(name)
-        return
-    right = bound is not None and abs(bound / cap - 1) <= 1e-3
-    said = f"With {name}={cap:g} the logits do not end at {cap:g}: their form is {found.slug}."
-    numbers = {"expected": cap, "measured": bound, "allowed": 1e-3}
-    yield judged("argument", f"{name}={cap:g}", right, said, "softcap-misused", **numbers)
+    factors = []
+    for value in (False, True):
+        given = subject.given({name: value})
+        found = find_form(given.box, *given.draw(subject.d_k))
+        if found.known:
+            factor = found.factor(given.box, *given.draw(subject.d_k))
+            factors.append(f"{name}={value} q.k is multiplied by {factor:.6g}")
+    said = f"With {', with '.join(factors)}." if len(factors) == 2 else ""
+    yield Finding("argument", f"{name}=", "measured", said, "flag")
 
 
 def _learned(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
@@ -147,11 +87,11 @@ def _learned(subject: Subject, name: str, form: Form, base: Point) -> Iterator[F
     for shape in ((subject.d_k,), (), (1,), (subject.options.heads, 1, 1)):
         values = tuple(subject.box.to_array(np.full(shape, x, np.float32)) for x in (1.0, 2.0))
         try:
-            dead = _ignored(subject, name, values)
+            unused = ignored(subject, name, values)
         except Exception as error:  # another shape may be the one that it wants
             last = error
             continue
-        yield _dead(name) if dead else Finding("argument", f"{name}=", "match")
+        yield dead(name) if unused else Finding("argument", f"{name}=", "match")
         return
     assert last is not None
     raise last
@@ -159,11 +99,10 @@ def _learned(subject: Subject, name: str, form: Form, base: Point) -> Iterator[F
 
 def _values(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
     """A scale of the values should multiply the output."""
-    q, k = subject.draw(subject.d_k)
-    first, second = (subject.given({name: x}).box.weights(q, k)[0].sum() for x in (0.5, 1.0))
-    ratio = float(first / second)
+    first, second = (np.nansum(weights_with(subject, name, x)) for x in (0.5, 1.0))
+    ratio = float(first / second) if second else 0.0
     if ratio == 1.0:
-        yield _dead(name)
+        yield dead(name)
         return
     said, allowed = f"With {name}=0.5 the output is multiplied by {ratio:.6g}.", 10 * subject.rtol
     numbers = {"expected": 0.5, "measured": ratio, "allowed": allowed}
@@ -179,13 +118,24 @@ def _mask(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Find
     yield from mask_findings(subject, name, base)
 
 
+def _causal(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
+    yield from causal_findings(subject, name)
+
+
+def _window(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
+    flags = [other for other in named_arguments(subject.attention) if role_of(other) == "causal"]
+    yield window_findings(subject, name, flags)
+
+
 _Check = Callable[[Subject, str, Form, Point], Iterator[Finding]]
 _CHECKS: dict[Role, _Check] = {
-    "scale": _scale,
-    "divisor": _divisor,
-    "softcap": _softcap,
+    "scale": scale_findings,
+    "divisor": divisor_findings,
+    "softcap": softcap_findings,
     "bias": _bias,
     "mask": _mask,
+    "causal": _causal,
+    "window": _window,
     "learned": _learned,
     "values": _values,
 }

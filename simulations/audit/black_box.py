@@ -105,6 +105,8 @@ class BlackBox:
     def _taken(self, x: Array) -> Array:
         if x.ndim != len(self.layout):
             raise ProbeError(f"the output must have {len(self.layout)} axes, got {x.ndim}")
+        if self.layout in ("bhld", "blhd") and len(x) != 1:
+            raise ProbeError(f"the output must have a batch of 1, got {len(x)}")
         taken = x[0] if "h" in self.layout else x[None] if self.layout == "ld" else x
         return taken.swapaxes(0, 1) if self.layout == "blhd" else taken
 

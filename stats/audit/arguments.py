@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-Role = Literal["scale", "divisor", "softcap", "bias", "mask", "learned", "values"]
+Role = Literal[
+    "scale", "divisor", "softcap", "bias", "mask", "causal", "window", "learned", "values"
+]
 
 ROLES: dict[Role, str] = {
     "values": r"(value|attention_value|v|out|output)_scale",
@@ -14,7 +16,9 @@ ROLES: dict[Role, str] = {
     r"|attention_multiplier|logits?_scale|query_scale",
     "softcap": r".*(soft_?cap|softclamp|logit_cap|logits_cap).*",
     "mask": r"(attn|attention|key_padding)?_?mask",
-    "bias": r"(attn|attention|position|rel_pos|relative)?_?bias",
+    "causal": r"(is|use)?_?causal",
+    "window": r"(sliding|local|attention|attn)?_?window(_size)?",
+    "bias": r"(attn|attention|position|rel_pos|relative|alibi)?_?bias|alibi",
     "learned": r"(q|k|qk|query|key)_?(norm)?_?(scale|gain|gamma|weight|scales)|gain|gamma",
 }
 """Names by role, the first that matches the whole name wins; compared without case."""

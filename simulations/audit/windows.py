@@ -1,0 +1,75 @@
+"""Arguments that say which keys a query sees by their distance: causal, and a window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...stats.audit.findings import Finding, judged
+from .black_box import Array, Mask
+from .subject import N_KEYS, Subject
+from .tried import dead, weights_with
+
+_SEEN = 1e-6
+_AHEAD = np.arange(N_KEYS)[None, :] - np.arange(N_KEYS)[:, None]  # key less query
+_WINDOW = 4
+
+
+def causal_findings(subject: Subject, name: str) -> Iterator[Finding]:
+    """A causal flag must hide the later keys, those alone, before the softmax."""
+    plain, causal = (weights_with(subject, name, value) for value in (False, True))
+    where = f"{name}=True"
+    if np.array_equal(plain, causal, equal_nan=True):
+        yield dead(name)
+        return
+    seen, there = _seen(causal), _seen(plain)
+    ahead = int(_AHEAD[seen].max())
+    if ahead > 0:
+        slug = "causal-off-by-one" if ahead == 1 else "causal-leaks"
+        said = f"With {where} a query sees keys up to {ahead} after its own: the later ones leak."
+        yield Finding("argument", where, "mismatch", said, slug, 0.0, float(ahead), 0.0)
+        return
+    if hidden := int((there & ~seen & (_AHEAD <= 0)).sum()):
+        own = "its own key" if ahead < 0 else f"{hidden} of the keys that are not later"
+        said = f"With {where} a query does not see {own}: is that meant?"
+        yield Finding("argument", where, "undecided", said, "causal-hides", 0.0, float(ahead), 0.0)
+        return
+    said = not_renormalised(subject, name, plain, causal)
+    numbers = {"expected": 0.0, "measured": float(ahead), "allowed": 0.0}
+    yield judged("argument", where, not said, said, "mask-after-softmax", **numbers)
+
+
+def window_findings(subject: Subject, name: str, flags: Sequence[str]) -> Finding:
+    """What a window of 4 leaves to a query; conventions differ, so that it is not judged."""
+    seen = _seen(weights_with(subject, name, _WINDOW))
+    if np.array_equal(seen, _seen(weights_with(subject, name, 2 * _WINDOW))):
+        causal = subject.given(dict.fromkeys(flags, True))  # it may act on causal attention alone
+        both = [weights_with(causal, name, value) for value in (_WINDOW, 2 * _WINDOW)]
+        if np.array_equal(both[0], both[1], equal_nan=True):
+            return dead(name)
+        seen = _seen(both[0])
+    first, last = int(_AHEAD[seen].min()), int(_AHEAD[seen].max())
+    said = (
+        f"With {name}={_WINDOW} query i sees keys i{first:+d} to i{last:+d}; conventions differ, "
+    )
+    return Finding("argument", f"{name}={_WINDOW}", "measured", f"{said}not judged.", "window")
+
+
+def not_renormalised(subject: Subject, name: str, plain: Array, hidden: Array) -> str:
+    """What is wrong with the sums of rows that summed to 1 before keys were hidden, or ""."""
+    before, after = plain.sum(-1), hidden.sum(-1)
+    left = (plain * (hidden > 0)).sum(-1)  # rows without any key left are not judged
+    rows = (np.abs(before - 1) <= 10 * subject.rtol) & (left > _SEEN) & np.isfinite(after)
+    if not rows.any() or (off := np.abs(after[rows] - 1)).max() <= 10 * subject.rtol:
+        return ""
+    lowest = float(after[rows][np.argmax(off)])
+    return (
+        f"With {name}= rows sum to {lowest:.4g}, not to 1: are keys hidden after the softmax, "
+        "without normalising anew?"
+    )
+
+
+def _seen(weights: Array) -> Mask:
+    """Whether a query sees a key (query, key), in any head."""
+    return np.asarray((np.nan_to_num(weights) > _SEEN).any(0))
