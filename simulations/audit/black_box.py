@@ -50,13 +50,15 @@ class Seen:
 class BlackBox:
     """An attention function with the layout and the arrays it takes.
 
-    `more` are further arguments of every call, made from NumPy's arrays by `to_array`.
+    `more` are further arguments of every call, made from NumPy's arrays by `to_array`. `inside` is
+    how many heads it makes of the last axis by itself: only the values of the first are looked at.
     """
 
     attention: Attention
     layout: str
     to_array: ToArray
     more: Mapping[str, Any] = field(default_factory=dict)
+    inside: int = 1
 
     def heads(self, q: Array) -> int:
         """How many of the heads of q the function is given: one where its layout has none."""
@@ -89,9 +91,10 @@ class BlackBox:
         keys, d_k = k.shape[1:]
         width = max(d_k, min(keys, LEAST_WIDTH))
         parts = []
-        for first in range(0, keys, width):
+        step = max(width // self.inside, 1)
+        for first in range(0, keys, step):
             values = np.zeros((len(k), keys, width))
-            shown = np.arange(first, min(first + width, keys))
+            shown = np.arange(first, min(first + step, keys))
             values[:, shown, shown - first] = 1.0
             seen = self.call(q, k, values)
             parts.append(seen.out[..., : len(shown)])

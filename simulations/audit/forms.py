@@ -17,9 +17,10 @@ from ...stats.audit.curves import Curve
 from .black_box import Array, BlackBox
 from .form import Form, Product, floor_of, plain_product, small_factor, unit
 from .places import Change, by_place
+from .products import by_head, of_elements, other_product
 from .responses import LARGEST, response
 from .rotation import read_rotated, rotated_product
-from .seen_logits import SeenLogits, seen_in_range, seen_logits
+from .seen_logits import LEAST_WEIGHT, SeenLogits, seen_in_range, seen_logits
 
 
 def find_form(box: BlackBox, q: Array, k: Array) -> Form:
@@ -29,6 +30,8 @@ def find_form(box: BlackBox, q: Array, k: Array) -> Form:
     again = seen_logits(box, seen.q, seen.k)
     if len(again.odd) != len(seen.odd) or np.abs(again.odd - seen.odd).max() > 10 * floor:
         return Form("random", "Its outputs are random: is dropout on?", known=False)
+    if (other := _softmax_twice(box, seen, floor) or _not_odd(box, seen, floor)) is not None:
+        return other
     factor, residual = seen.fitted()
     if residual <= 10 * floor:
         if np.abs(seen.odd).max() <= 10 * floor:
@@ -36,19 +39,14 @@ def find_form(box: BlackBox, q: Array, k: Array) -> Form:
         curve = response(box, q, factor, LARGEST if seen.rounding <= ROUNDING["float32"] else 8.0)
         return _bounded(curve) or _bent(curve) or Form("plain")
     return (
-        _softmax_twice(box, seen, floor)
-        or _normalised(box, seen, floor)
+        _normalised(box, seen, floor)
         or _of_curve(box, seen, floor)
-        or _by_head(seen, floor)
+        or by_head(seen, floor)
+        or other_product(seen, floor)
         or _at_places(box, seen, floor)
-        or _of_elements(seen, floor)
+        or of_elements(box, seen, floor)
         or _rotated(box, seen, floor)
-        or Form(
-            "unknown",
-            "Its logits are no multiple of q.k, capped, clipped, normalised or rotated: are "
-            "products rounded more than their dtype (TF32)?",
-            known=False,
-        )
+        or _unknown(residual, seen)
     )
 
 
@@ -121,12 +119,6 @@ def _bent(curve: Curve) -> Form | None:
     return Form("bent", said) if curve.shape == "unknown" else None
 
 
-def _by_head(seen: SeenLogits, floor: float) -> Form | None:
-    """Heads that differ, each a multiple of q.k of its own."""
-    each = [seen.of_head(head).fitted()[1] <= 10 * floor for head in range(len(seen.kept))]
-    return Form("plain", per_head=True) if len(each) > 1 and all(each) else None
-
-
 def _bounded(curve: Curve) -> Form | None:
     if curve.bound is None:
         return None
@@ -170,39 +162,6 @@ def _normalised_product(of_q: bool, of_k: bool, centred: bool) -> Product:
     return product
 
 
-def _inner_product(heads: int) -> Product:
-    """The product over the first of several heads that a function makes of d_k."""
-
-    def product(q: Array, k: Array) -> Array:
-        inner = q.shape[-1] // heads
-        return plain_product(q[..., :inner], k[..., :inner])
-
-    return product
-
-
-def _of_elements(seen: SeenLogits, floor: float) -> Form | None:
-    """Logits that weigh the products of single elements: a scale for each, or heads inside."""
-    products = [
-        seen.centred(seen.saw_q[..., [i]] @ seen.saw_k[..., [i]].swapaxes(-1, -2))
-        for i in range(seen.q.shape[-1])
-    ]
-    table = np.stack(products, -1)
-    if len(table) < 2 * table.shape[1]:
-        return None
-    weights, *_ = np.linalg.lstsq(table, seen.odd, rcond=None)
-    if np.sqrt(np.mean((seen.odd - table @ weights) ** 2)) > 10 * floor:
-        return None
-    used = np.abs(weights) > 1e-3 * np.abs(weights).max()
-    first = int(used.sum())
-    if len(used) % first == 0 and first < len(used) and used[:first].all():
-        heads = len(used) // first
-        said = f"It makes {heads} heads of {first} of the last axis by itself."
-        return Form("heads-inside", said, product=_inner_product(heads), heads=heads)
-    low, high = weights.min(), weights.max()
-    said = f"Each element of q.k has a factor of its own, from {low:.6g} to {high:.6g}."
-    return Form("per-dimension", said, known=False)
-
-
 def _softmax_twice(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
     """Logits that are softmax weights themselves: for large q one is 1 and the others are 0."""
     logs = np.log(np.maximum(box.weights(seen.q, seen.k)[0], 1e-30))
@@ -210,3 +169,34 @@ def _softmax_twice(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None
     within = (spread.sum(-1) < 1 + 100 * floor).all() and np.median(spread.max(-1)) > 0.9
     said = "Softmax is applied twice: its logits are weights, between 0 and 1."
     return Form("softmax-twice", said, known=False, wrong=True) if within else None
+
+
+_COARSE = 2.0**-9  # of logits near 1: products in TF32 or bfloat16 leave less
+
+
+def _unknown(residual: float, seen: SeenLogits) -> Form:
+    said = "Its logits are no multiple of q.k, capped, clipped, normalised or rotated"
+    if residual < _COARSE and seen.rounding <= ROUNDING["float32"]:
+        return Form(
+            "unknown", f"{said}: are products rounded more than their dtype (TF32)?", known=False
+        )
+    return Form("unknown", f"{said}.", known=False)
+
+
+def _not_odd(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
+    """Weights that are no softmax of logits odd in q: what q and -q share depends on q."""
+    even = [(_logs(box, q, seen.k) + _logs(box, -q, seen.k)) / 2 for q in (seen.q, seen.q[:, ::-1])]
+    change = even[0] - even[1]
+    change = (change - np.nanmean(change, -1, keepdims=True))[np.isfinite(change)]
+    if not change.size or np.sqrt(np.mean(change**2)) <= 100 * floor:
+        return None
+    said = (
+        "Its weights are no softmax of logits that turn over with q (sigmoid, |q.k|, a kernel?): "
+        "no factor can be read."
+    )
+    return Form("not-odd", said, known=False)
+
+
+def _logs(box: BlackBox, q: Array, k: Array) -> Array:
+    weights = box.weights(q, k)[0]
+    return np.where(weights >= LEAST_WEIGHT, np.log(weights), np.nan)

@@ -58,7 +58,8 @@ def _of_call(box: BlackBox, q: Array, k: Array) -> tuple[Array, Array, Array]:
 def enough_calls(seen: SeenLogits) -> int:
     """Calls that give four logits to each element of q at every distance but the longest."""
     heads, keys, d_k = seen.saw_q.shape
-    return int(math.ceil(4 * d_k / (heads * (keys - 1)))) + 2
+    least: int = math.ceil(4 * d_k / (heads * (keys - 1)))
+    return least + 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
+from ...stats.failures import InconclusiveError
 from .black_box import Array, Mask
 from .form import Form, floor_of
 from .scaling import first_line
@@ -31,6 +32,7 @@ class _Rows:
 
     weights: Array
     odd: Array
+    even: Array
     wanted: Array
     kept: Mask
     floor: float
@@ -74,6 +76,9 @@ def position_findings(
         if (wrong := _not_finite(subject)) is not None:
             return [], [wrong]
         rows = _rows(subject, form, base)
+    except InconclusiveError:
+        said = f"Not checked: with {_many(subject)} keys each query shows too few of them."
+        return [], [Finding("many keys", "", "measured", said, "too-little-seen")]
     except (Exception, SystemExit) as error:  # a function may be made for short rows alone
         said = f"With many keys it fails: {first_line(error)}."
         return [], [Finding("many keys", "", "measured", said)]
@@ -84,7 +89,20 @@ def position_findings(
     right = abs(factor / base.factor - 1) <= allowed
     said = f"The factor depends on the number of keys: {base.factor:.6g} at {base.n_keys}."
     finding = _found(rows, right, base.factor, factor, allowed, said, "factor-by-length")
-    return [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)], [finding]
+    more = [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)]
+    return more, [finding, *_added(rows)]
+
+
+def _added(rows: _Rows) -> list[Finding]:
+    """What is added to logits by the places of query and key, whatever the query: no defect."""
+    largest = float(np.abs(about_means(rows.even, rows.kept)).max())
+    if largest <= 10 * rows.floor:
+        return []
+    said = (
+        f"Logits are shifted by up to {largest:.4g} by the places of query and key (ALiBi, a bias "
+        "by position); not judged."
+    )
+    return [Finding("bias", f"{rows.keys} keys", "measured", said, "position-bias")]
 
 
 def _found(
@@ -110,9 +128,9 @@ def _rows(subject: Subject, form: Form, base: Point) -> _Rows:
     seen = seen_in_range(subject.box, q, k)
     plus, minus = (subject.box.weights(sign * seen.q, k)[0] for sign in (1, -1))
     kept = (plus >= LEAST_WEIGHT) & (minus >= LEAST_WEIGHT)
-    odd = np.where(kept, (np.log(plus) - np.log(minus)) / 2, 0.0)
+    odd, even = (np.where(kept, (np.log(plus) + sign * np.log(minus)) / 2, 0.0) for sign in (-1, 1))
     floor = 100 * floor_of(seen, subject.d_k)
-    return _Rows(plus, odd, form.logits(base.factor, seen), kept, floor)
+    return _Rows(plus, odd, even, form.logits(base.factor, seen), kept, floor)
 
 
 def _difference(rows: _Rows, base: Point, subject: Subject) -> Finding | None:
@@ -174,7 +192,7 @@ def _not_finite(subject: Subject) -> Finding | None:
 
 def _lost(rows: _Rows) -> Finding | None:
     """Keys without any weight, such as a rest that is no whole block."""
-    unseen: Mask = (rows.weights <= 0).all(0)
+    unseen = np.asarray((rows.weights <= 0).all(0))
     if np.triu(unseen).sum() == np.triu(np.ones_like(unseen)).sum():
         unseen = unseen[:, :-1]  # strictly causal: no row may see the last key
     lost = np.flatnonzero(unseen.all(0))

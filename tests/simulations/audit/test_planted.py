@@ -204,6 +204,15 @@ def rest_dropped(x, n):
     x[..., n // 64 * 64 or n :] = -np.inf
 
 
+def later_keys_raised(x, n):
+    x[..., 128:] += 1
+
+
+def two_inside(q, k, v):
+    halves = (np.split(x, 2, -1) for x in (q, k, v))
+    return np.concatenate([inverse_layer(*each) for each in zip(*halves, strict=True)], -1)
+
+
 def xpos(q, k):
     grows = np.float32(1.02) ** np.arange(q.shape[-2], dtype="f")[:, None]
     return (rope(q) * grows) @ turned(rope(k) / grows) * root(q)
@@ -281,6 +290,9 @@ MISTAKES = {
     "RoPE, another scale from key 128 on": (
         altered(multiplied(slice(128, None), by=1.5), rope), {}, "factor-by-key"),
     "RoPE, the rest of the keys dropped": (altered(rest_dropped, rope), {}, "keys-dropped"),
+    "half of d_k dropped": (
+        attends(lambda q, k: q[..., ::2] @ turned(k[..., ::2]) * root(q)), {}, "elements-dropped"),
+    "q and k changed places": (attends(lambda q, k: k @ turned(q) * root(q)), {}, "swapped"),
     "RoPE, 1/d_k": (attends(lambda q, k: rope(q) @ turned(rope(k)) * root(q) ** 2), {}, "dk"),
     "nan for long rows": (nan_where(lambda q: q.shape[-2] > 100), {}, "not-finite"),
     "nan at one head dimension": (nan_where(lambda q: q.shape[-1] == 40), {}, "not-finite"),
@@ -413,6 +425,8 @@ NON_MISTAKES = {
     "QK-norm with an epsilon": (attends(lambda q, k: rms(q) @ turned(rms(k)) * root(q)), {}),
     "RoPE and a sink": (
         with_sinks(lambda q, k: rope(q) @ turned(rope(k)) * root(q), np.linspace(-1, 2, 4)), {}),
+    "ALiBi": (attends(alibi), {}),
+    "two heads inside": (two_inside, {}),
     "strictly causal": (strictly_causal, {}),
     "a sink for each head (GPT-OSS)": (
         with_sinks(lambda q, k: q @ turned(k) * root(q), np.linspace(-1, 2, 4)), {}),
@@ -432,18 +446,47 @@ def test_what_is_no_mistake_passes(name):
     assert audit.verdict == "match", [f for f in audit.findings if f.verdict != "match"]
 
 
+def sigmoid(q, k, v):
+    return 1 / (1 + np.exp(-q @ turned(k) * root(q))) @ v
+
+
+def summed(q, k, v):
+    w = np.abs(q @ turned(k))
+    return w / w.sum(-1, keepdims=True) @ v
+
+
+def tf32(x):
+    """float32 rounded to the 10 bits that TF32 keeps."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 UNDECIDED = {
-    "xPos: a factor that decays with the distance": (xpos, "places"),
-    "only k rotated": (lambda q, k: q @ turned(rope(k)) * root(q), "unknown"),
+    "sigmoid": (sigmoid, "not-odd"),
+    "|q.k| over its sum": (summed, "not-odd"),
+    "one head of k for all": (attends(lambda q, k: q @ turned(k[:, :1]) * root(q)), "shared-keys"),
+    "products in TF32": (attends(lambda q, k: tf32(q) @ turned(tf32(k)) * root(q)), "unknown"),
+    "xPos: a factor that decays with the distance": (attends(xpos), "places"),
+    "only k rotated": (attends(lambda q, k: q @ turned(rope(k)) * root(q)), "unknown"),
 }
 
 
 @pytest.mark.parametrize("name", UNDECIDED)
 def test_what_cannot_be_told_is_undecided(name):
-    logits, form = UNDECIDED[name]
-    audit = audited(attends(logits))
+    attention, form = UNDECIDED[name]
+    audit = audited(attention)
     assert audit.verdict == "undecided"
     assert audit.findings[0].cause == form
+    assert ("TF32" in audit.findings[0].said) == ("TF32" in name)
+
+
+def test_what_places_add_to_logits_is_said():
+    for attention in (attends(alibi), altered(later_keys_raised)):
+        audit = audited(attention, dk=[64])
+        said = [f.said for f in audit.findings if f.check == "bias"]
+        assert audit.verdict == "match"
+        assert len(said) == 1
+    assert not [f for f in audited(inverse_layer, dk=[64]).findings if f.check == "bias"]
 
 
 def test_the_table_is_long_enough():
