@@ -108,14 +108,20 @@ def seen_in_range(box: BlackBox, q: Array, k: Array) -> SeenLogits:
         elif largest < LARGEST_LOGIT / 2 and growth < _LARGEST_GROWTH:
             room = LARGEST_LOGIT / max(largest, LARGEST_LOGIT / 256)
             growth = min(growth * 2.0 ** math.floor(math.log2(room)), _LARGEST_GROWTH)
-        else:
+        elif seen.kept.all() or _points(box, growth / 8 * q, k) <= 1.5 * seen.points:
             break
+        else:
+            growth /= 8  # only keys that happen to be near the largest are seen
     if seen.points < _LEAST_POINTS:
         raise InconclusiveError(
             f"the scale is inconclusive: {seen.points} logits seen, {_LEAST_POINTS} are needed; "
             "each query shows one key only, so take off masks and windows, or give a larger d_k"
         )
     return seen
+
+
+def _points(box: BlackBox, q: Array, k: Array) -> int:
+    return seen_logits(box, q, k).points
 
 
 def unlike(box: BlackBox, seen: SeenLogits, floor: float) -> str:
