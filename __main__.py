@@ -393,8 +393,9 @@ def _left(code: int) -> int:
 
 def _complain(message: str, code: int) -> int:
     """One line that a terminal only shows: what it would act upon is spelled out."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-    _say(f"verify-variance: {shown}\n")
+    from .stats.shown import printable
+
+    _say(f"verify-variance: {printable(message)}\n")
     return code
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..stats.audit.findings import Audit, Finding
 from ..stats.audit.options import AuditOptions
+from ..stats.shown import printable
 from .record import ROW_KEYS, Record, make_record, plain_data, row_record
 
 
@@ -24,9 +25,10 @@ def audit_record(
 
     """
     asked = {} if options is None else {k: _plain_list(v) for k, v in vars(options).items()}
-    record = make_record("audit", {"target": found.target} | asked, [], None, provenance)
+    target = printable(found.target)
+    record = make_record("audit", {"target": target} | asked, [], None, provenance)
     record["verdict"] = found.verdict
-    record |= {"target": found.target, "kind": found.kind, "expected": found.expected}
+    record |= {"target": target, "kind": found.kind, "expected": found.expected}
     record["facts"] = dict(found.facts)
     record["rows"] = [_row(finding) for finding in found.findings]
     return record
@@ -35,9 +37,9 @@ def audit_record(
 def _row(finding: Finding) -> Record:
     row: Record = {
         "check": finding.check,
-        "where": finding.where,
+        "where": printable(finding.where),
         "cause": finding.cause,
-        "said": finding.said or None,
+        "said": printable(finding.said) or None,
     }
     row |= _numbers(finding) if finding.row is None else row_record(finding.row)
     row["parameters"] = {

@@ -40,7 +40,7 @@ def is_checkpoint(target: str | PathLike[str]) -> bool:
 
     """
     path = fspath(target)
-    return path.endswith((".safetensors", INDEX, *TORCH)) or Path(path).is_dir()
+    return path.endswith((".safetensors", INDEX, *TORCH)) or (path != "" and Path(path).is_dir())
 
 
 def open_checkpoint(path: str) -> Checkpoint:

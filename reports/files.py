@@ -167,11 +167,11 @@ def file_size(path: str) -> int:
     """Bytes of an ordinary file."""
     source = Path(path)
     try:
-        if not source.is_file():
-            raise InputError(f"{path} must be an ordinary file; name one that exists")
-        return source.stat().st_size
+        if source.is_file():
+            return source.stat().st_size
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         raise InputError(f"{path} cannot be read: {error}") from None
+    raise InputError(f"{path} must be an ordinary file; name one that exists")
 
 
 def read_part(path: str, offset: int, length: int) -> bytes:

@@ -16,6 +16,33 @@ def short(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if math.isfinite(value) else "infinite"
 
 
+def printable(text: str) -> str:
+    r"""Text with what a terminal would act upon spelled out.
+
+    Examples:
+        >>> printable("a\x1b[31m, é")
+        'a\\x1b[31m, é'
+
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def error_said(error: BaseException, most: int = 200) -> str:
+    r"""The kind of an error of the user's code and what it says, on one printable line.
+
+    Examples:
+        >>> error_said(ValueError("no\nweights")), error_said(KeyError())
+        ('ValueError: no weights', 'KeyError')
+
+    """
+    try:
+        said = " ".join(str(error).split())[:most]
+    except Exception:  # an error whose text cannot be had is still an error
+        said = ""
+    name = printable(type(error).__name__)
+    return f"{name}: {printable(said)}" if said else name
+
+
 def shortened(value: object, most: int = 60) -> str:
     r"""What a file or a user said, quoted on one line and cut where it is long.
 

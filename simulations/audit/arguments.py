@@ -50,7 +50,7 @@ def named_arguments(attention: Any) -> dict[str, Any]:
     try:
         parameters = inspect.signature(attention).parameters.values()
         named = {p.name: p.default for p in [*parameters][3:]}
-    except (TypeError, ValueError):
+    except Exception:  # a foreign object may raise anything when it is looked at
         said = (getattr(attention, "__doc__", None) or "").partition("->")[0]
         named = dict.fromkeys(re.findall(r"(\w+)\s*=", said))
     return {name: default for name, default in named.items() if not name.startswith("_")}
@@ -58,7 +58,7 @@ def named_arguments(attention: Any) -> dict[str, Any]:
 
 def required_arguments(attention: Any) -> list[str]:
     """Names of the arguments after q, k and v that have no default."""
-    with suppress(TypeError, ValueError):
+    with suppress(Exception):
         more = list(inspect.signature(attention).parameters.values())[3:]
         empty, open_ended = inspect.Parameter.empty, (VAR_POSITIONAL, VAR_KEYWORD)
         return [p.name for p in more if p.default is empty and p.kind not in open_ended]

@@ -7,7 +7,9 @@ the values and is not the values themselves: over the wrong axis each query meet
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...stats.arrays import LAYOUTS, as_numpy, rounding_of
+from ...stats.shown import error_said
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -30,6 +33,10 @@ _ECHO = 1e-3  # weights this near to 0 and 1 throughout are values that came bac
 
 class ProbeError(AssertionError):
     """The function cannot be probed as attention: its outputs are no weighted means of values."""
+
+
+class FunctionError(ProbeError):
+    """The function raised: its error is the cause, and what it says is the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +80,18 @@ class BlackBox:
         given = [self.to_array(self._placed(x[:heads])) for x in (q, k, v)]
         # copied before the call: a function may scale q in place
         saw_q, saw_k = (self._taken(np.array(as_numpy(x))) for x in given[:2])
-        out = self.attention(*given, **self.more)
-        out = out[0] if isinstance(out, tuple | list) else out
-        found = self._taken(as_numpy(out, "attention's output"))
+        try:
+            out = self.attention(*given, **self.more)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # whatever ends a foreign function ends the call alone
+            raise FunctionError(error_said(error)) from error
+        out = first_output(out)
+        found = as_numpy(out, "attention's output")
+        if "h" in self.layout and found.shape == (1, q.shape[1], heads * v.shape[2]):
+            found = found[0].reshape(q.shape[1], heads, -1).swapaxes(0, 1)  # heads merged
+        else:
+            found = self._taken(found)
         if found.shape != (expected := (heads, q.shape[1], v.shape[2])):
             raise ProbeError(f"the output must be shaped {expected}, got {found.shape}")
         after_q, after_k = (self._taken(as_numpy(x)) for x in given[:2])
@@ -114,6 +130,29 @@ class BlackBox:
         return taken.swapaxes(0, 1) if self.layout == "blhd" else taken
 
 
+def by_position(attention: Any) -> Any:
+    """The function as one of (q, k, v), where it takes its first three arguments by name alone."""
+    try:
+        first = [*inspect.signature(attention).parameters.values()][:3]
+    except Exception:  # a foreign object may raise anything when it is looked at
+        return attention
+    if len(first) < 3 or any(p.kind is not p.KEYWORD_ONLY for p in first):
+        return attention
+
+    @functools.wraps(attention)
+    def called(q: Any, k: Any, v: Any, **more: Any) -> Any:
+        return attention(**dict(zip((p.name for p in first), (q, k, v), strict=True)), **more)
+
+    return called
+
+
+def first_output(out: Any) -> Any:
+    """The output of a call: the first of a tuple, a list or a dictionary, else the whole."""
+    if isinstance(out, Mapping):
+        out = tuple(out.values())
+    return out[0] if isinstance(out, tuple | list) and out else out
+
+
 def open_box(
     attention: Attention,
     q: Array,
@@ -138,8 +177,8 @@ def open_box(
                 said = (complain or complaint)(box.weights(q, k)[0])
             except (Exception, SystemExit) as error:
                 # whatever it raises, the next layout or framework may be the one it wants
-                first = first or error
-                said = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:100]}"
+                first = first or error.__cause__ or error
+                said = str(error) if isinstance(error, ProbeError) else error_said(error)
             if not said:
                 return box
             tried[f"{name}, {kind}"] = said

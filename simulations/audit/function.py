@@ -16,20 +16,21 @@ from ...stats.decision import Verdict
 from ...stats.failures import InconclusiveError
 from ..devices import keep_compilations
 from .arguments import argument_findings, required_arguments
-from .black_box import ProbeError
+from .black_box import ProbeError, by_position
 from .form import Form
 from .forms import find_form
 from .guard import guarded
 from .outputs import leaves_arguments, row_sums, values_through, wrong_axis
 from .positions import position_findings
 from .precision import precision_findings
-from .scaling import factor_findings, measured_points
+from .scaling import factor_findings, first_line, measured_points
 from .subject import Subject, opened, other_layout
 
 
 def audit_function(attention: Any, name: str, options: AuditOptions) -> Audit:
     """The findings about a function of (q, k, v), called on arrays of our own."""
     facts: dict[str, str] = {}
+    attention = by_position(attention)
     if (jax := sys.modules.get("jax")) is not None:
         keep_compilations(jax)  # each size compiles anew: the second audit starts at once
     with guarded(), warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -40,8 +41,20 @@ def audit_function(attention: Any, name: str, options: AuditOptions) -> Audit:
             findings = [_unopened(attention, options, error)]
         else:
             facts |= _versions(name, subject) | {"layout": subject.axes}
-            findings = [*_findings(subject)]
+            findings = _until_it_fails(subject)
     return Audit(name, "callable", tuple(findings), facts, options.convention)
+
+
+def _until_it_fails(subject: Subject) -> list[Finding]:
+    """The findings, those before an error of the function where it raises one."""
+    findings: list[Finding] = []
+    try:
+        for finding in _findings(subject):
+            findings.append(finding)  # each is kept when the next one fails
+    except ProbeError as error:
+        said = f"It takes some calls and fails in others: {first_line(error)}."
+        findings.append(Finding("call", "", "undecided", said, "call-fails"))
+    return findings
 
 
 def _findings(subject: Subject) -> Iterator[Finding]:

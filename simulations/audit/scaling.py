@@ -11,6 +11,7 @@ from ...stats.audit.factors import exponent, named_factor
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Known, Point
 from ...stats.failures import InconclusiveError
+from ...stats.shown import error_said
 from .black_box import ProbeError
 from .form import Form
 from .subject import N_KEYS, Subject
@@ -53,10 +54,10 @@ def _not_finite(size: int, n_heads: int, heads: int) -> Finding:
 
 def first_line(error: BaseException) -> str:
     """The kind of an error and the first line of what it says, without its full stop."""
-    head, *attempts = str(error).strip().split("\n")
-    if isinstance(error, ProbeError) and attempts:
-        return attempts[0].strip()[:120].rstrip(".")
-    return f"{type(error).__name__}: {head[:100].rstrip('.')}"
+    head, *attempts = str(error).strip().split("\n") if isinstance(error, ProbeError) else [""]
+    if isinstance(error, ProbeError):
+        return (attempts[0].strip() if attempts else head)[:120].rstrip(".")
+    return error_said(error).rstrip(".")
 
 
 def factor_findings(

@@ -9,11 +9,13 @@ import importlib
 import os
 import pkgutil
 import sys
+from functools import partial
 from typing import Any
 
 from ...stats.audit.findings import Audit
 from ...stats.audit.options import AuditOptions
 from ...stats.checks import InputError, near_names
+from ...stats.shown import error_said, shortened
 from ..taps.audit import audit_model
 from ..taps.hub import hub_model
 from ..taps.library import library_model
@@ -60,9 +62,14 @@ def imported(target: str) -> Any:
     Raises InputError, with the near names, where there is none or its import fails.
     """
     module, colon, attribute = target.partition(":")
-    if not colon or not module or not attribute:
+    names = [*module.split("."), *attribute.split(".")]
+    if not colon or not all(map(str.isidentifier, names)):
+        file = module.removeprefix("./").removesuffix(".py").replace("/", ".")
+        meant = f"{file}:{attribute}"
+        way = f"; did you mean {meant}?" if colon and module.endswith(".py") else ""
         raise InputError(
-            f"target must be pkg.mod:attr, hf:NAME or the path of a checkpoint, got {target!r}"
+            "target must be pkg.mod:attr, hf:NAME or the path of a checkpoint, got "
+            f"{shortened(target)}{way}"
         )
     found: Any = _module(module)
     for name in attribute.split("."):
@@ -71,7 +78,7 @@ def imported(target: str) -> Any:
         except AttributeError:
             public = [known for known in dir(found) if not known.startswith("_")]
             near = near_names(name, public)
-            near = near if len(near) < 200 else near.partition("known:")[0].strip()
+            near = near if public and len(near) < 200 else near.partition("known:")[0].strip()
             raise InputError(
                 f"target {target}: {module} has no {name!r}; {near or 'check its name'}"
             ) from None
@@ -92,9 +99,10 @@ def _module(name: str) -> Any:
         if not (name == missing or name.startswith(f"{missing}.")):
             raise InputError(f"import of {name} failed: no module {missing!r}") from None
         raise InputError(f"no module {missing!r}; {_near_modules(missing)}") from None
-    except (Exception, SystemExit) as error:
-        said = " ".join(str(error).split())[:200]
-        raise InputError(f"import of {name} failed: {type(error).__name__}: {said}") from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a foreign module raises ends its import alone
+        raise InputError(f"import of {name} failed: {error_said(error)}") from None
 
 
 def _near_modules(missing: str) -> str:
@@ -109,6 +117,8 @@ def _near_modules(missing: str) -> str:
 
 
 def _name_of(target: Any) -> str:
-    inner = getattr(target, "func", target)  # of a partial
-    name = getattr(inner, "__qualname__", type(inner).__qualname__)
-    return f"{getattr(inner, '__module__', '?')}:{name}"
+    inner = target.func if isinstance(target, partial) else target
+    try:
+        return f"{inner.__module__}:{inner.__qualname__}"
+    except Exception:  # a foreign object may raise anything when it is looked at
+        return f"{type(inner).__module__}:{type(inner).__qualname__}"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...stats.checks import InputError
+from ...stats.shown import error_said
 from .seen import Seen
 
 Scheme = Callable[[int, int, int], tuple[float, float]]
@@ -47,15 +48,26 @@ def is_factory(target: Any) -> bool:
     Examples:
         >>> is_factory(lambda seed: None), is_factory(lambda q, k, v: None)
         (True, False)
+        >>> is_factory(lambda heads=4: None), is_factory(lambda *args: None)
+        (True, False)
 
     """
     if not inspect.isroutine(target):
         return False
     try:
         needed = _needed(target)
-    except (TypeError, ValueError):
+        names = [*inspect.signature(target).parameters][:3]
+    except Exception:  # a foreign object may raise anything when it is looked at
         return False
-    return not needed or needed == ["seed"]
+    return needed == ["seed"] or (not needed and not _takes_q_k_v(target, names))
+
+
+def _takes_q_k_v(target: Any, names: list[str]) -> bool:
+    """Whether a function that needs nothing is no factory: it takes (*args), or q, k and v."""
+    first = next(iter(inspect.signature(target).parameters.values()), None)
+    if first is not None and first.kind is first.VAR_POSITIONAL:
+        return True  # a decorator that does not say what it wraps
+    return [name.lower()[:1] for name in names] == ["q", "k", "v"]
 
 
 def _needed(target: Any) -> list[str]:
@@ -96,10 +108,7 @@ def _users_errors(name: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"target {name} failed when run: {type(error).__name__}: {said}"
-        ) from error
+        raise InputError(f"target {name} failed when run: {error_said(error)}") from error
 
 
 def _module_and_inputs(made: Any, name: str) -> tuple[Any, Any]:
