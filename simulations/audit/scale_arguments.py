@@ -18,8 +18,8 @@ from ...stats.audit.factors import named_factor
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Known, Point
 from .black_box import Array, ProbeError
-from .forms import Form
-from .seen_logits import SeenLogits, seen_logits
+from .form import Form
+from .seen_logits import seen_logits
 from .subject import N_KEYS, Subject
 from .tried import dead, ignored, weights_with
 
@@ -185,7 +185,7 @@ def softcap_findings(subject: Subject, name: str, form: Form, base: Point) -> It
         return
     seen = seen_logits(subject.given({name: _CAP}).box, q, k)
     seen = seen.of_head(0) if form.per_head else seen
-    x = _uncapped(subject, form, base, q, k, seen)
+    x = base.factor * form.product(seen.saw_q, seen.saw_k)
     wanted = (_CAP * np.tanh(x / _CAP), np.clip(x, -_CAP, _CAP))
     off, allowed = min(_rms(seen.odd - seen.centred(y)) for y in wanted), 10 * subject.rtol
     if seen.largest <= 10 * allowed:
@@ -204,26 +204,8 @@ def _rms(x: Array) -> float:
 
 def _for_cap(subject: Subject, form: Form, base: Point) -> tuple[Array, Array]:
     """Queries and keys whose logits reach about 1.5 times the cap, where they grow with q."""
-    q, k = subject.draw(subject.d_k)
+    q, k = (times * x for times, x in zip(form.grown, subject.draw(subject.d_k), strict=True))
     largest = float(np.abs(base.factor * form.product(q, k)).max())
     if largest == 0:
         raise ProbeError("q.k is not used")
-    if form.read is not None:
-        k[:, ::2] = 0.0  # keys whose logit is 0 wherever they stand
     return q * 2.0 ** round(math.log2(1.5 * _CAP / largest)), k
-
-
-def _uncapped(
-    subject: Subject, form: Form, base: Point, q: Array, k: Array, seen: SeenLogits
-) -> Array:
-    """The logits (head, query, key) without the argument."""
-    if form.read is None:
-        return base.factor * form.product(seen.saw_q, seen.saw_k)
-    plus, minus = (subject.box.weights(sign * q, k)[0] for sign in (1, -1))
-    logs = (np.log(plus) - np.log(minus)) / 2
-    zero = seen.kept & (k == 0).all(-1)[:, None, :]
-    at_zero = np.where(zero, logs, 0.0).sum(-1) / zero.sum(-1)
-    x: Array = np.where(seen.kept, logs - at_zero[..., None], 0.0)
-    if not np.isfinite(x).all():
-        raise ProbeError("logits without it cannot be seen in full")
-    return x

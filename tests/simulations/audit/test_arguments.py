@@ -229,6 +229,8 @@ NON_MISTAKES = {
     "softcap=": (with_cap(scaled, softcapped), {}),
     "softcap= and QK-norm": (with_cap(normed, softcapped), {}),
     "softcap= and RoPE": (with_cap(lambda q, k: scaled(rope(q), rope(k)), softcapped), {}),
+    "softcap=, QK-norm and RoPE": (
+        with_cap(lambda q, k: scaled(rope(unit(q)), rope(unit(k))), softcapped), {}),
     "softcap= in a window": (capped_in_a_window, {}),
     "a clip": (with_cap(scaled, lambda x, c: np.clip(x, -c, c)), {}),
     "a padding mask, True drops a key (torch)": (
