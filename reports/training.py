@@ -35,8 +35,8 @@ def training_record(
     `maps` has the weights of the first layer's first head, row by row as far as a query sees.
 
     A row's estimate is the mean of the validation loss, `difference` the paired one to the
-    reference arm, with its interval in `ci_low` and `ci_high`; `adds`, what attention adds as a
-    share of what it adds there. Its verdict is `measured`.
+    reference arm, with its interval in `ci_low` and `ci_high`; `to_control` that to the arm without
+    attention. Its verdict is `measured`.
     """
     listed = list(logs)
     table = Table([finals_of(log) for log in listed])
@@ -117,13 +117,21 @@ def _row(table: Table, experiment: Experiment, arm: str, tuned: bool) -> Record:
         "tuned": tuned,
         "difference": gap.mean,
         "against": _against(arm, gap),
-        "adds": table.gain(name, arm, tuned=tuned).mean if table.has(name, CONTROL) else None,
+        **_to_control(table, name, arm, tuned),
     }
     for quantity in ("accuracy", "start_logit_std", *BY_HEAD):
         row[quantity] = table.mean(name, arm, quantity, tuned=tuned).mean
     for quantity in ("lost_steps", "lost_scores", "lost_gradients"):
         row[quantity] = round(sum(table.values(name, arm, quantity, tuned=tuned)))
     return {key: plain_data(value) for key, value in row.items()}
+
+
+def _to_control(table: Table, name: str, arm: str, tuned: bool) -> Record:
+    keys = ("to_control", "to_control_low", "to_control_high")
+    if not table.has(name, CONTROL) or arm == CONTROL:
+        return dict.fromkeys(keys)
+    gap = table.against(name, arm, "validation_loss", tuned=tuned, reference=CONTROL)
+    return dict(zip(keys, (gap.mean, gap.low, gap.high), strict=True))
 
 
 def _against(arm: str, gap: Interval) -> str:

@@ -64,46 +64,51 @@ def described(experiment: Record, record: Record, tuned: bool) -> str:
     )
 
 
+_COMMON = ("arm", "loss", "minus sqrt-dk", "minus control")
+_INSIDE = ("sd(x)", "keys", "overlap")
+
+
 def arms_table(rows: Sequence[Record]) -> tuple[list[str], list[Cells]]:
-    """Headers and cells of one experiment's arms."""
-    classes = rows[0]["task"] == "topics"
-    headers = ["arm", "loss", "minus sqrt-dk", "", "adds", "sd(x)", "keys", "overlap"]
-    if rows[0]["tuned"]:
-        headers.insert(1, "rate")
-    if classes:
-        headers.insert(1, "accuracy")
+    """Headers and cells of one experiment's arms; at best rates, the rate instead of the inside."""
+    tuned, classes = rows[0]["tuned"], rows[0]["task"] == "topics"
     lost = any(row["lost_scores"] or row["lost_steps"] or row["lost_gradients"] for row in rows)
-    if lost:
-        headers.append("not finite")
-    return headers, [_cells(row, classes, lost) for row in rows]
+    headers = [*_COMMON, *(("rate",) if tuned else _INSIDE)]
+    headers[-1:] = ["accuracy"] if classes else headers[-1:]  # no room for both
+    headers += ["not finite"] * lost
+    cells = []
+    for row in rows:
+        more = [f"{row['rate']:g}"] if tuned else _inside(row)
+        more[-1:] = [plain(row["accuracy"], 3)] if classes else more[-1:]
+        cells.append(
+            [*_cells(row), *more, *[str(row["lost_scores"] + row["lost_gradients"])] * lost]
+        )
+    return headers, cells
 
 
-def _cells(row: Record, classes: bool, lost: bool) -> Cells:
-    keys = None if row["entropy"] is None else math.exp(row["entropy"])
-    cells = [
+def _cells(row: Record) -> Cells:
+    return [
         row["arm"],
         with_error(row["estimate"], row["mcse"]) or "lost",
-        "" if not row["against"] else _difference(row),
-        row["against"],
-        "" if row["adds"] is None else f"{row['adds']:.2f}",
+        _difference(row["difference"], row["ci_high"]) if row["against"] else "",
+        _difference(row["to_control"], row["to_control_high"]),
+    ]
+
+
+def _inside(row: Record) -> Cells:
+    """What attention is like: spread of the logits, keys in use, likeness of heads."""
+    keys = None if row["entropy"] is None else math.exp(row["entropy"])
+    return [
         f"{_number(row['start_logit_std'])} to {_number(row['logit_std'])}",
         plain(keys, 3),
         plain(row["head_overlap"], 2),
     ]
-    if row["tuned"]:
-        cells.insert(1, f"{row['rate']:g}")
-    if classes:
-        cells.insert(1, plain(row["accuracy"], 3))
-    if lost:
-        cells.append(str(row["lost_scores"] + row["lost_gradients"]))
-    return cells
 
 
-def _difference(row: Record) -> str:
-    """The paired difference and half the width of its interval."""
-    if row["difference"] is None or row["ci_high"] is None:
-        return plain(row["difference"], 3)
-    return f"{row['difference']:+.3f} ± {row['ci_high'] - row['difference']:.3f}"
+def _difference(mean: float | None, high: float | None) -> str:
+    """A paired difference and half the width of its interval."""
+    if mean is None or high is None:
+        return ""
+    return f"{mean:+.3f} ± {high - mean:.3f}"
 
 
 def _number(value: float | None) -> str:
@@ -184,9 +189,8 @@ def training_summary(record: Record) -> str:
     most = max(e["steps"] * e["batch"] * e["length"] for e in record["experiments"])
     lines = [
         f"{len(record['statements'])} statements: {said}." if said else "",
-        "adds: the loss below that of no-attention, as a share of sqrt-dk's; sd(x): standard "
-        "deviation of the logits at the start and the end; keys: exp of the rows' mean entropy; "
-        "overlap: of the heads' maps.",
+        "control: the arm no-attention; sd(x): standard deviation of the logits at the start and "
+        "the end; keys: exp of the rows' mean entropy; overlap: of the heads' maps.",
         f"Intervals are Student's, of paired replicates (same initialisation, same data order); "
         f"each misses at a rate of {rate:g} if differences are normal.",
         f"These models are small and see at most {most} characters of one text: nothing here "

@@ -5,19 +5,24 @@
 """
 
 import json
-import shutil
+import re
 import sys
 from pathlib import Path
 
 from verify_variance.reports.command import command_line
 from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
+from verify_variance.reports.table import tabulated
 from verify_variance.reports.training import statement_record, table_of
 from verify_variance.reports.training_claims import SHIPPED, shipped_training
+from verify_variance.reports.training_table import arms_table
 from verify_variance.stats.training.documents import STATEMENTS
 from verify_variance.stats.training.statements import judge
 
 PAGE = Path(__file__).resolve().parent.parent / "TRAINING.md"
+README = PAGE.parent / "README.md"
+TABLE = re.compile(r"^\| arm .*\n(?:\|.*\n)+", re.MULTILINE)
+TELLING = ("sqrt-dk", "none", "learnable:1", "score-layernorm", "qk-rmsnorm", "no-attention")
 HEAD = """# Training with and without the divisor
 
 The same small Transformer, the same initialisation, the same data in the same order; only what
@@ -52,6 +57,25 @@ def rendered(record: dict) -> str:
     return f"{head}{result.table('pipe')}\n\n{result.words()}\n"
 
 
+def telling_arms(record: dict) -> str:
+    """Some arms at d_k = 64 as the README shows them."""
+    rows = [
+        row
+        for row in record["rows"]
+        if row["experiment"] == "d_k 64" and not row["tuned"] and row["arm"] in TELLING
+    ]
+    headers, cells = arms_table(rows)
+    return tabulated(cells, headers, "pipe", [True, *[False] * (len(headers) - 1)]) + "\n"
+
+
+def test_the_readme_shows_the_shipped_record():
+    assert TABLE.search(README.read_text())[0] == telling_arms(shipped_training())
+
+
+def test_the_tables_fit_a_terminal():
+    assert max(map(len, Result(shipped_training()).text().splitlines())) <= 100
+
+
 def test_the_page_shows_the_shipped_record():
     assert PAGE.read_text() == rendered(shipped_training())
 
@@ -72,5 +96,9 @@ def test_the_shipped_record_is_whole_and_its_verdicts_follow_from_its_runs():
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        shutil.copyfile(sys.argv[1], SHIPPED)
-    PAGE.write_text(rendered(shipped_training()))
+        new = json.loads(Path(sys.argv[1]).read_text())
+        SHIPPED.write_text(json.dumps(new, separators=(",", ":"), allow_nan=False) + "\n")
+    page = rendered(shipped_training())
+    PAGE.write_text(page)
+    shown = README.read_text()
+    README.write_text(TABLE.sub(lambda _: telling_arms(shipped_training()), shown))

@@ -63,10 +63,14 @@ def run_experiments(
 
     First the tuning runs, then all arms at the fixed rate, then each at its best rate. A batch is
     trained whole or not at all, so that a run has the same neighbours, and bits, after a stop.
-    `progress` gets the work done and planned, in characters times layers.
+    `progress` gets the work done and planned, in characters times layers; runs at tuned rates are
+    planned when they are known.
     """
     optax()  # complains before any work
-    planned = sum(work(e) * len([*tuning_runs(e), *fixed_runs(e)]) for e in experiments)
+    planned = sum(
+        work(e) for e in experiments for run in (*tuning_runs(e), *fixed_runs(e))
+        if run_name(run) not in done
+    )  # fmt: skip
     passed = 0
 
     def advance(more: int) -> None:
@@ -90,7 +94,7 @@ def run_experiments(
                     if found:
                         done.update(found)
                         save()
-                    advance(work(experiment) * len(batch))
+                        advance(work(experiment) * len(batch))
 
 
 def _side_by_side(

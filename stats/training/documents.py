@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from .arms import CONTROL
+from .arms import CONTROL, REFERENCE
 from .finals import Table
 from .paired import Interval
 from .statements import Part, Statement
@@ -31,40 +31,34 @@ def _final(
 def _against(
     says: str, places: tuple[str, ...], quantity: str, low: float = -math.inf,
     high: float = math.inf, arm: str = _NONE, other: str = "", rates: tuple[bool, ...] = (False,),
+    reference: str = REFERENCE,
 ) -> Iterator[Part]:  # fmt: skip
-    """The paired difference of an arm's quantity to the reference's `other` one."""
+    """The paired difference of an arm's quantity to the reference's, or to its `other` one."""
     for place in places:
         for tuned in rates:
 
             def measure(table: Table, place: str = place, tuned: bool = tuned) -> Interval:
-                return table.against(place, arm, quantity, other, tuned=tuned)
+                return table.against(
+                    place, arm, quantity, tuned=tuned, reference=reference, other=other
+                )
 
-            yield Part(says, place, measure, low, high, (arm,), tuned)
+            yield Part(says, place, measure, low, high, (arm, reference), tuned)
 
 
-def _shares(arm: str, name: str, places: tuple[str, ...], fall: float = 0.1) -> Iterator[Part]:
-    """How much of the scaled run's fall of the loss an arm has, and of what attention adds."""
+def _stuck(arm: str, name: str, places: tuple[str, ...]) -> Iterator[Part]:
+    """The loss hardly falls, and not below that of a model without attention."""
     for place in places:
         for tuned in _BOTH:
 
             def falls(table: Table, place: str = place, tuned: bool = tuned) -> Interval:
                 return table.share(place, arm, "fall", tuned=tuned)
 
-            yield Part(f"fall of the loss, {name} as a share of scaled", place, falls, high=fall,
-                       arms=(arm,), tuned=tuned)  # fmt: skip
-    yield from _gains(arm, name, places, 0.1)
-
-
-def _gains(arm: str, name: str, places: tuple[str, ...], most: float) -> Iterator[Part]:
-    """How much of what attention adds in the scaled run it adds in an arm's."""
-    for place in places:
-        for tuned in _BOTH:
-
-            def gains(table: Table, place: str = place, tuned: bool = tuned) -> Interval:
-                return table.gain(place, arm, tuned=tuned)
-
-            yield Part(f"what attention adds, {name} as a share of scaled", place, gains,
-                       high=most, arms=(arm, CONTROL), tuned=tuned)  # fmt: skip
+            says = f"fall of the loss, {name} as a share of scaled"
+            yield Part(says, place, falls, high=0.1, arms=(arm,), tuned=tuned)
+    says = f"validation loss, {name} minus no-attention"
+    yield from _against(
+        says, places, "validation_loss", 0.0, arm=arm, rates=_BOTH, reference=CONTROL
+    )
 
 
 _BOTH = (False, True)
@@ -126,7 +120,16 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "A35",
         "layer norm on the scores costs 12 BLEU and attends to padding",
-        tuple(_gains("score-layernorm", "layer norm", (WIDE,), 0.9)),
+        tuple(
+            _against(
+                _WORSE.format("layer norm"),
+                (WIDE,),
+                "validation_loss",
+                0.0,
+                arm="score-layernorm",
+                rates=_BOTH,
+            )
+        ),
         "BLEU and padding: nothing is translated or padded here",
     ),
     Statement(
@@ -143,7 +146,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "B09",
         "a run stuck at a loss of 2.3 had logits of sd 15",
-        tuple(_shares("sd-15", "sd 15", (WIDE,))),
+        tuple(_stuck("sd-15", "sd 15", (WIDE,))),
         "the run that the anecdote is of",
     ),
     Statement(
@@ -183,7 +186,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "C13",
         "without the factor the loss does not fall and maps are noise",
-        tuple(_shares(_NONE, "unscaled", (WIDE, NARROW))),
+        tuple(_stuck(_NONE, "unscaled", (WIDE, NARROW))),
         "whether a map is noise: the figure shows them",
     ),
     Statement(

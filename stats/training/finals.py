@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checks import InputError
-from .arms import CONTROL, REFERENCE
+from .arms import REFERENCE
 from .paired import Interval, interval, paired
 from .presets import RATE, TUNING
 
@@ -112,30 +112,18 @@ class Table:
         return interval(self.values(experiment, arm, quantity, tuned=tuned))
 
     def against(
-        self, experiment: str, arm: str, quantity: str, other: str = "", *, tuned: bool = False
-    ) -> Interval:
-        """The interval of the paired difference to the reference arm, to its `other` quantity."""
-        reference = self.values(experiment, REFERENCE, other or quantity, tuned=tuned)
-        return paired(self.values(experiment, arm, quantity, tuned=tuned), reference)
+        self, experiment: str, arm: str, quantity: str, *, tuned: bool = False,
+        reference: str = REFERENCE, other: str = "",
+    ) -> Interval:  # fmt: skip
+        """The interval of the paired difference to another arm, or to its `other` quantity."""
+        theirs = self.values(experiment, reference, other or quantity, tuned=tuned)
+        return paired(self.values(experiment, arm, quantity, tuned=tuned), theirs)
 
     def share(self, experiment: str, arm: str, quantity: str, *, tuned: bool = False) -> Interval:
         """The interval of the ratio to the reference arm, replicate by replicate."""
         reference = self.values(experiment, REFERENCE, quantity, tuned=tuned)
         values = self.values(experiment, arm, quantity, tuned=tuned)
         return interval([a / b if b else math.nan for a, b in zip(values, reference, strict=True)])
-
-    def gain(self, experiment: str, arm: str, *, tuned: bool = False) -> Interval:
-        """The interval of what attention adds, as a share of what it adds in the reference arm.
-
-        It is (c - x) / (c - r), replicate by replicate, for validation losses c without attention,
-        x of the arm and r of the reference: 0 where attention might as well not be there.
-        """
-        control, own, reference = (
-            self.values(experiment, name, "validation_loss", tuned=tuned)
-            for name in (CONTROL, arm, REFERENCE)
-        )
-        parts = zip(control, own, reference, strict=True)
-        return interval([(c - x) / (c - r) if c != r else math.nan for c, x, r in parts])
 
     def has(self, experiment: str, arm: str) -> bool:
         """Whether an arm of an experiment was trained."""

@@ -38,14 +38,15 @@ def table(**of_none) -> Table:
     return Table(runs)
 
 
-def test_what_attention_adds_is_told_from_a_model_without_it():
+def test_an_arm_is_compared_with_the_reference_or_with_the_control():
     losses = {"no-attention": 2.5, "sqrt-dk": 2.1, "none": 2.4}
     found = Table(
         [run(arm, r, validation_loss=x + 0.01 * r) for arm, x in losses.items() for r in range(3)]
     )
-    assert found.gain("d_k 64", "none").mean == pytest.approx(0.25)
-    assert found.gain("d_k 64", "no-attention").mean == 0
-    assert found.gain("d_k 64", "sqrt-dk").mean == 1
+    assert found.against("d_k 64", "none", "validation_loss").mean == pytest.approx(0.3)
+    control = found.against("d_k 64", "none", "validation_loss", reference="no-attention")
+    assert control.mean == pytest.approx(-0.1)
+    assert verdict("C13", found) == "refuted"
 
 
 def verdict(name: str, found: Table) -> str:
