@@ -98,6 +98,13 @@ class BlackBox:
         kept = np.array_equal(after_q, saw_q) and np.array_equal(after_k, saw_k)
         return Seen(found, saw_q, saw_k, max(rounding_of(given[0]), rounding_of(out)), not kept)
 
+    def call_two(self, q: Array, k: Array, v: Array) -> Array:
+        """The outputs (batch, head, query, d) of a batch of two: (2, head, length, d) each."""
+        pairs = ([self._placed(one[: self.heads(one)]) for one in x] for x in (q, k, v))
+        out = self.attention(*(self.to_array(np.concatenate(p)) for p in pairs), **self.more)
+        out = as_numpy(out[0] if isinstance(out, tuple | list) else out, "attention's output")
+        return np.stack([self._taken(out[i : i + 1]) for i in (0, 1)])
+
     def weights(self, q: Array, k: Array) -> tuple[Array, Array, Array, float]:
         """Weights (head, query, key), q and k as the function saw them, and its unit roundoff.
 

@@ -20,7 +20,7 @@ from .black_box import ProbeError, by_position
 from .form import Form
 from .forms import find_form
 from .guard import guarded
-from .outputs import leaves_arguments, row_sums, values_through, wrong_axis
+from .outputs import batch_of_two, leaves_arguments, row_sums, values_through, wrong_axis
 from .positions import position_findings
 from .precision import precision_findings
 from .scaling import factor_findings, first_line, measured_points
@@ -75,6 +75,7 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield from positions
         yield row_sums(subject)
         yield values_through(subject)
+        yield from batch_of_two(subject)
         yield from leaves_arguments(subject)
         yield from argument_findings(subject, form, base)
         yield from precision_findings(subject, form, base)

@@ -140,3 +140,24 @@ def leaves_arguments(subject: Subject) -> list[Finding]:
         return []
     said = "It writes into its arguments: q or k are not the same after the call."
     return [Finding("arguments", "q, k", "measured", said, "writes-arguments")]
+
+
+def batch_of_two(subject: Subject) -> list[Finding]:
+    """Whether each element of a batch comes out as it does alone."""
+    box = subject.box
+    if not box.layout.startswith("b"):
+        return []
+    q, k = subject.draw(subject.d_k)
+    v = np.random.default_rng((subject.options.chosen_seed, 4)).standard_normal(k.shape)
+    two = [np.stack([x, x[:, ::-1]]) for x in (q, k, v)]
+    alone = np.stack([box.call(*(x[i] for x in two)).out for i in (0, 1)])
+    try:
+        together = box.call_two(*two)
+    except (Exception, SystemExit):  # it may be made for one at a time
+        return []
+    kept = np.isfinite(alone)
+    off = float(np.abs(np.where(kept, together - alone, 0.0)).max())
+    said = f"In a batch of two, outputs are off by {off:.3g} from those of each alone."
+    allowed = 100 * subject.rtol * float(np.abs(alone[kept]).max())
+    numbers = {"expected": 0.0, "measured": off, "allowed": allowed}
+    return [judged("batch", "2", off <= allowed, said, "batch-mixed", **numbers)]

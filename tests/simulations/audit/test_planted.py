@@ -290,6 +290,11 @@ MISTAKES = {
     "RoPE, another scale from key 128 on": (
         altered(multiplied(slice(128, None), by=1.5), rope), {}, "factor-by-key"),
     "RoPE, the rest of the keys dropped": (altered(rest_dropped, rope), {}, "keys-dropped"),
+    "k of the first in a batch for all": (
+        attends(lambda q, k: q @ turned(k[:1]) * root(q)), {}, "batch-mixed"),
+    "sqrt of the batch besides": (
+        attends(lambda q, k: q @ turned(k) * root(q) * np.float32(len(q) ** -0.5)),
+        {}, "batch-mixed"),
     "half of d_k dropped": (
         attends(lambda q, k: q[..., ::2] @ turned(k[..., ::2]) * root(q)), {}, "elements-dropped"),
     "q and k changed places": (attends(lambda q, k: k @ turned(q) * root(q)), {}, "swapped"),
