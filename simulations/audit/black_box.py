@@ -57,19 +57,20 @@ class Seen:
 class BlackBox:
     """An attention function with the layout and the arrays it takes.
 
-    `more` are further arguments of every call, made from NumPy's arrays by `to_array`. `inside` is
-    how many heads it makes of the last axis by itself: only the values of the first are looked at.
+    `more` are further arguments of every call, made from NumPy's arrays by `to_array`. `inner` is
+    how many heads the function makes of its last axis by itself, 0 where it makes none: heads are
+    then handed over side by side.
     """
 
     attention: Attention
     layout: str
     to_array: ToArray
     more: Mapping[str, Any] = field(default_factory=dict)
-    inside: int = 1
+    inner: int = 0
 
     def heads(self, q: Array) -> int:
         """How many of the heads of q the function is given: one where its layout has none."""
-        return len(q) if "h" in self.layout else 1
+        return len(q) if "h" in self.layout or self.inner else 1
 
     def call(self, q: Array, k: Array, v: Array) -> Seen:
         """Call it with q (head, query, d_k), k and v (head, key, d); what it saw and returned.
@@ -114,16 +115,17 @@ class BlackBox:
         keys, d_k = k.shape[1:]
         width = max(d_k, min(keys, LEAST_WIDTH))
         parts = []
-        step = max(width // self.inside, 1)
-        for first in range(0, keys, step):
+        for first in range(0, keys, width):
             values = np.zeros((len(k), keys, width))
-            shown = np.arange(first, min(first + step, keys))
+            shown = np.arange(first, min(first + width, keys))
             values[:, shown, shown - first] = 1.0
             seen = self.call(q, k, values)
             parts.append(seen.out[..., : len(shown)])
         return np.concatenate(parts, -1), seen.q, seen.k, seen.rounding
 
     def _placed(self, x: Array) -> NDArray[np.float32]:
+        if self.inner:
+            x = x.swapaxes(0, 1).reshape(1, x.shape[1], -1)
         x = x.swapaxes(0, 1) if self.layout == "blhd" else x
         placed = x[None] if "h" in self.layout else x[0] if self.layout == "ld" else x
         return np.ascontiguousarray(placed, dtype=np.float32)
@@ -134,6 +136,8 @@ class BlackBox:
         if self.layout in ("bhld", "blhd") and len(x) != 1:
             raise ProbeError(f"the output must have a batch of 1, got {len(x)}")
         taken = x[0] if "h" in self.layout else x[None] if self.layout == "ld" else x
+        if self.inner:
+            return taken[0].reshape(x.shape[-2], self.inner, -1).swapaxes(0, 1)
         return taken.swapaxes(0, 1) if self.layout == "blhd" else taken
 
 

@@ -26,12 +26,11 @@ def plain_product(q: Array, k: Array) -> Array:
 class Form:
     """A form of logits: `link(factor product(q, k))`.
 
-    `slug` names it, `said` says it in words, and `bound` is that of a cap. `heads` is how many
-    heads the function makes of d_k by itself. Where `known` is false no factor can be read, and
-    where `wrong` is true no attention is meant to have this form; where `per_head` is true each
-    head has its own factor, and the first head's is read. `read` reads the factor of a form whose
-    product holds at one d_k alone. `grown` is what q and k are multiplied by first, so that the
-    epsilon of a norm does not show.
+    `slug` names it, `said` says it in words, and `bound` is that of a cap. Where `known` is false
+    no factor can be read, and where `wrong` is true no attention is meant to have this form; where
+    `per_head` is true each head has its own factor, and the first head's is read. `read` reads the
+    factor of a form whose product holds at one d_k alone. `grown` is what q and k are multiplied
+    by first, so that the epsilon of a norm does not show.
     """
 
     slug: str
@@ -40,7 +39,6 @@ class Form:
     wrong: bool = False
     product: Product = plain_product
     curve: Curve | None = None
-    heads: int = 1
     per_head: bool = False
     read: Callable[[BlackBox, Array, Array], float] | None = None
     grown: tuple[float, float] = (1.0, 1.0)

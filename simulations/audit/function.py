@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,9 +65,8 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield _form_finding(form)
         if not form.known:
             return
-        subject = replace(subject, box=replace(subject.box, inside=form.heads))
         points, refused = measured_points(subject, form)
-        base = next((p for p in points if p.d_k * form.heads == subject.d_k), points[0])
+        base = next((p for p in points if p.d_k == subject.d_k), points[0])
         extra, positions = position_findings(subject, form, base)
         yield from factor_findings(subject, points, extra)
         yield from refused

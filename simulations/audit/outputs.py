@@ -121,9 +121,8 @@ def values_through(subject: Subject) -> Finding:
     weights = subject.box.weights(q, k)[0]
     rng = np.random.default_rng((subject.options.chosen_seed, 1))
     values = rng.standard_normal((len(k), k.shape[1], max(subject.d_k, 16)))
-    first = slice(values.shape[-1] // subject.box.inside)  # of the heads inside
-    out = subject.box.call(q, k, values).out[..., first]
-    wanted = weights @ values[: len(weights), :, first]
+    out = subject.box.call(q, k, values).out
+    wanted = weights @ values[: len(weights)]
     ratio = float((out * wanted).sum() / (wanted * wanted).sum())
     left = float(np.sqrt(np.mean((out - ratio * wanted) ** 2) / np.mean(wanted**2)))
     linear, allowed = left <= 100 * subject.rtol, 10 * subject.rtol

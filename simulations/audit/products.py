@@ -44,16 +44,6 @@ def _shared_product(q: Array, k: Array, of_head: NDArray[np.int64]) -> Array:
     return plain_product(q, k[of_head[: len(q)]])
 
 
-def _inner_product(heads: int) -> Product:
-    """The product over the first of several heads that a function makes of d_k."""
-
-    def product(q: Array, k: Array) -> Array:
-        inner = q.shape[-1] // heads
-        return plain_product(q[..., :inner], k[..., :inner])
-
-    return product
-
-
 def of_elements(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
     """Logits that weigh the products of single elements: a scale for each, or heads inside."""
     products = [
@@ -71,10 +61,9 @@ def of_elements(box: BlackBox, seen: SeenLogits, floor: float) -> Form | None:
     if first < len(used) and _same_for_all_values(box, seen):
         said = f"Only {first} of the {len(used)} elements of q and k enter the product."
         return Form("elements-dropped", said, known=False, wrong=True)
-    if len(used) % first == 0 and first < len(used) and used[:first].all():
-        heads = len(used) // first
-        said = f"It makes {heads} heads of {first} of the last axis by itself."
-        return Form("heads-inside", said, product=_inner_product(heads), heads=heads)
+    if first < len(used):
+        said = "It makes heads of the last axis by itself: audit it in a layout without heads, bld."
+        return Form("heads-inside", said, known=False)
     low, high = weights.min(), weights.max()
     said = f"Each element of q.k has a factor of its own, from {low:.6g} to {high:.6g}."
     return Form("per-dimension", said, known=False)

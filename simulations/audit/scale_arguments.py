@@ -167,14 +167,14 @@ def divisor_findings(subject: Subject, name: str, form: Form, base: Point) -> It
 
 
 def _two_sizes(subject: Subject, form: Form) -> list[int]:
-    others = [s for s in subject.options.sizes if s != subject.d_k and s % form.heads == 0]
+    others = [s for s in subject.options.sizes if s != subject.d_k]
     return [subject.d_k, *others[:1]]
 
 
 def _with(subject: Subject, name: str, form: Form, size: int, value: Any) -> Point:
     box = subject.given({name: value}).box
     factor = form.factor(box, *subject.draw(size))
-    return Point(size // form.heads, subject.options.heads, N_KEYS, factor)
+    return Point(size, subject.options.heads, N_KEYS, factor)
 
 
 def softcap_findings(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:

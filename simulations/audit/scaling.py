@@ -14,6 +14,7 @@ from ...stats.failures import InconclusiveError
 from ...stats.shown import error_said
 from .black_box import ProbeError
 from .form import Form
+from .forms import find_form
 from .subject import N_KEYS, Subject
 
 
@@ -21,12 +22,15 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
     """The factor at every size asked for, and with one head less; sizes that it does not take."""
     points, refused = [], []
     heads = subject.options.heads
-    sizes = [(size, heads) for size in subject.options.sizes if size % form.heads == 0]
+    sizes = [(size, heads) for size in subject.options.sizes]
     if "h" in subject.box.layout and heads > 1:
         sizes.append((subject.d_k, heads - 1))
     for size, n_heads in sizes:
         q, k = subject.draw(size, n_heads=n_heads)
         try:
+            if n_heads != heads and find_form(subject.box, q, k).slug != form.slug:
+                refused.append(_made_for(heads))
+                continue
             factor = form.factor(subject.box, q, k)
         except InconclusiveError:
             if np.isfinite(subject.box.weights(q, k)[0]).any():
@@ -38,8 +42,7 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
             place = {"d_k": size}
             refused.append(Finding("factor", f"d_k = {size}", "measured", said, place=place))
             continue
-        used = n_heads if "h" in subject.box.layout else form.heads
-        points.append(Point(size // form.heads, used, N_KEYS, factor))
+        points.append(Point(size, subject.box.heads(q), N_KEYS, factor))
     if not points:
         raise ProbeError("no factor could be measured at any d_k; " + refused[0].said)
     return points, refused
@@ -50,6 +53,12 @@ def _not_finite(size: int, n_heads: int, heads: int) -> Finding:
     said = f"At d_k = {size}{fewer} the output is nan or inf throughout."
     place = {"d_k": size}
     return Finding("factor", f"d_k = {size}", "mismatch", said, "not-finite", place=place)
+
+
+def _made_for(heads: int) -> Finding:
+    """A function that is made for the number of heads it was given, which tells nothing of it."""
+    said = f"With {heads - 1} heads its logits are of another form: it is made for {heads}."
+    return Finding("factor", f"{heads - 1} heads", "measured", said)
 
 
 def first_line(error: BaseException) -> str:
@@ -127,6 +136,7 @@ def _acts(factor: float) -> str:
 
 
 def _exponent(subject: Subject, points: Sequence[Point]) -> list[Finding]:
+    points = [point for point in points if point.n_heads == points[0].n_heads]
     line = exponent(points)
     if line is None:
         return []

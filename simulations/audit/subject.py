@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +47,8 @@ class Subject:
     @property
     def axes(self) -> str:
         """The layout with its axes in words."""
-        return f"{self.box.layout} ({', '.join(AXES[axis] for axis in self.box.layout)})"
+        axes = AXES | ({"d": f"{self.box.inner} heads x d_k"} if self.box.inner else {})
+        return f"{self.box.layout} ({', '.join(axes[axis] for axis in self.box.layout)})"
 
 
 def opened(attention: Any, options: AuditOptions, dtype: str, layout: str | None = None) -> Subject:
@@ -67,9 +69,63 @@ def opened(attention: Any, options: AuditOptions, dtype: str, layout: str | None
             first = first or error
             continue
         coarse = box.weights(q, k)[3] > ROUNDING["float32"]  # what it returns may be half
-        return replace(subject, box=box, rtol=1e-2 if coarse else rtol)
+        found = replace(subject, box=box, rtol=1e-2 if coarse else rtol)
+        return _with_heads_inside(found, layout or options.layout)
     assert first is not None
     raise first
+
+
+def _with_heads_inside(subject: Subject, layout: str) -> Subject:
+    """The function with the heads that it makes of its last axis by itself, if it makes any.
+
+    Arrays with an axis of heads may pass through such a function by chance of their sizes, so that
+    where the layout is not declared the one without is tried as well.
+    """
+    names = ("bld",) if layout == "auto" and "h" in subject.box.layout else (subject.box.layout,)
+    for name in names:
+        if "h" in name:
+            continue
+        box = replace(subject.box, layout=name)
+        q, k = subject.draw(subject.d_k)
+        with suppress(Exception, SystemExit):  # it may want an axis of heads
+            if (inner := heads_inside(box, q, k)) < 2:
+                continue
+            options = replace(subject.options, n_heads=inner)
+            merged = replace(subject, box=replace(box, inner=inner), options=options)
+            return merged if _takes(merged) else _of_one_width(merged)
+    return subject
+
+
+def _takes(subject: Subject) -> bool:
+    """Whether the function takes arrays of the subject's d_k."""
+    with suppress(Exception, SystemExit):
+        subject.box.weights(*subject.draw(subject.d_k))
+        return True
+    return False
+
+
+def _of_one_width(merged: Subject) -> Subject:
+    """A function that makes heads inside of the one width that it was opened at."""
+    size = merged.d_k // merged.box.inner
+    options = replace(merged.options, dk=(str(size),))
+    return replace(merged, d_k=size, options=options)
+
+
+def heads_inside(box: BlackBox, q: Array, k: Array) -> int:
+    """How many equal parts of the output's last axis have weights of their own.
+
+    One key's values are 1 throughout and the others' 0, so that each number of the output is that
+    key's weight in the head that it belongs to.
+    """
+    values = np.zeros_like(k)
+    values[:, k.shape[1] // 2] = 1.0
+    seen = box.call(q, k, values)
+    out, width = seen.out[0], k.shape[-1]
+    room = 16 * seen.rounding * np.abs(out).max()
+    edges = np.flatnonzero((np.abs(np.diff(out, axis=-1)) > room).any(0)) + 1
+    heads = len(edges) + 1
+    even = width % heads == 0 and np.array_equal(edges, np.arange(1, heads) * (width // heads))
+    return heads if even else 1
 
 
 def refusal(weights: Array) -> str:

@@ -113,9 +113,10 @@ def test_heads_that_the_function_makes_by_itself():
         return out.reshape(v.shape)
 
     audit = audited(split, dk=[64], layout="bld")
-    assert finding(audit, "form").cause == "heads-inside"
-    assert finding(audit, "factor").place == {"d_k": 16}
-    assert finding(audit, "factor").measured == pytest.approx(1 / 4, rel=1e-5)
+    assert audit.verdict == "match"
+    assert audit.facts["layout"] == "bld (batch, length, 4 heads x d_k)"
+    assert finding(audit, "factor").place == {"d_k": 64}
+    assert finding(audit, "factor").measured == pytest.approx(1 / 8, rel=1e-5)
 
 
 def turn(x):

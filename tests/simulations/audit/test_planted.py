@@ -132,6 +132,26 @@ def over_heads(q, k, v):  # wants (B, L, H, D) and attends over the axis before 
     return np.einsum("bhqk,bkhd->bqhd", softmax(w), v)
 
 
+def splits(x, heads):
+    return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def heads_inside(factor, heads=4):
+    """Attention of (B, L, D) that makes heads of D; the factor is a function of D and d_k."""
+
+    def attention(q, k, v):
+        d = q.shape[-1]
+        logits = splits(q, heads) @ turned(splits(k, heads)) * np.float32(factor(d, d // heads))
+        return (softmax(logits) @ splits(v, heads)).swapaxes(1, 2).reshape(q.shape)
+
+    return attention
+
+
+def for_one_width(q, k, v):
+    assert q.shape[-1] == 64
+    return heads_inside(lambda d_model, d_k: d_k**-0.5)(q, k, v)
+
+
 def score_mod_sink(q, k, v):  # the sink's normaliser is applied to weights, then softmax again
     logits = q @ turned(k) * root(q)
     top = np.maximum(logits.max(-1, keepdims=True), 0)
@@ -237,6 +257,10 @@ MISTAKES = {
         {}, "sqrt-dmodel"),
     "A8 d_model of 12 heads (ng-video-lecture 6)": (
         times(lambda d: (12 * d) ** -0.5), {}, "sqrt-dmodel"),
+    "A8 d_model of heads made inside": (
+        heads_inside(lambda d_model, d_k: d_model**-0.5), {}, "sqrt-dmodel"),
+    "A8 d_model of 8 heads made inside, layout declared": (
+        heads_inside(lambda d_model, d_k: d_model**-0.5, 8), {"layout": "bld"}, "sqrt-dmodel"),
     "A9 divided by d (cntkx 10)": (times(lambda d: 1 / d), {}, "dk"),
     "A9 scale 0 used literally (SKaiNET 880)": (times(lambda d: 0.0), {}, "zero"),
     "A10 inverted scale on normalised vectors (x-transformers 190)": (
@@ -408,6 +432,10 @@ NON_MISTAKES = {
     "the maximum not subtracted": (
         lambda q, k, v: (p := np.exp(q @ turned(k) * root(q))) / p.sum(-1, keepdims=True) @ v, {}),
     "block by block": (online, {}),
+    "heads made inside": (heads_inside(lambda d_model, d_k: d_k**-0.5), {}),
+    "12 heads made inside": (heads_inside(lambda d_model, d_k: d_k**-0.5, 12), {"layout": "bld"}),
+    "heads made inside, of one width": (for_one_width, {"layout": "bld"}),
+    "made for 4 heads": (heads_inside(lambda d_model, d_k: d_k**-0.5), {"layout": "blhd"}),
     "a boolean mask": (masked, {}),
     "scale= and softcap= used": (scaled, {}),
     "causal": (causal, {}),
@@ -497,3 +525,9 @@ def test_what_places_add_to_logits_is_said():
 def test_the_table_is_long_enough():
     assert len(MISTAKES) >= 20
     assert len(NON_MISTAKES) >= 8
+
+
+def test_the_exponent_is_that_of_one_number_of_heads():
+    attention, options, _ = MISTAKES["A8 d_model of the heads there (vit-pytorch 65)"]
+    audit = audited(attention, **options)
+    assert [f.verdict for f in audit.findings if f.check == "exponent of d_k"] == ["match"]
