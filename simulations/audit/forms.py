@@ -16,6 +16,7 @@ from ...stats.arrays import ROUNDING
 from ...stats.audit.curves import Curve
 from .black_box import Array, BlackBox
 from .form import Form, Product, floor_of, plain_product, small_factor, unit
+from .key_terms import key_term
 from .places import Change, by_place
 from .products import by_head, of_elements, other_product
 from .responses import LARGEST, response
@@ -25,8 +26,14 @@ from .seen_logits import LEAST_WEIGHT, SeenLogits, seen_in_range, seen_logits
 
 def find_form(box: BlackBox, q: Array, k: Array) -> Form:
     """The form of the logits of a black box, from calls at one d_k."""
-    seen, d_k = seen_in_range(box, q, k), q.shape[-1]
-    floor = floor_of(seen, d_k)
+    seen = seen_in_range(box, q, k)
+    floor = floor_of(seen, q.shape[-1])
+    form = _of_odd_part(box, q, seen, floor)
+    return (form.known and key_term(box, form, seen, floor)) or form
+
+
+def _of_odd_part(box: BlackBox, q: Array, seen: SeenLogits, floor: float) -> Form:
+    """The form of that part of the logits which changes sign with q."""
     again = seen_logits(box, seen.q, seen.k)
     if len(again.odd) != len(seen.odd) or np.abs(again.odd - seen.odd).max() > 10 * floor:
         return Form("random", "Its outputs are random: is dropout on?", known=False)

@@ -408,6 +408,21 @@ def half_out(q, k, v):
     return inverse_layer(q, k, v).astype(np.float16)
 
 
+def by_distance(q, k, v):
+    squares = ((q[..., :, None, :] - k[..., None, :, :]) ** 2).sum(-1)
+    return softmax(-squares / 2 * root(q)) @ v
+
+
+def layer_norm(x):
+    x = x - x.mean(-1, keepdims=True)
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + np.float32(1e-6))
+
+
+def with_alibi(q, k, v):
+    logits, places = q @ turned(k) * root(q), np.arange(k.shape[-2])
+    return softmax(logits - np.float32(0.5) * abs(places[:, None] - places)) @ v
+
+
 def in_place(q, k, v):
     q *= root(q)
     return softmax(q @ turned(k)) @ v
@@ -436,6 +451,10 @@ NON_MISTAKES = {
     "12 heads made inside": (heads_inside(lambda d_model, d_k: d_k**-0.5, 12), {"layout": "bld"}),
     "heads made inside, of one width": (for_one_width, {"layout": "bld"}),
     "made for 4 heads": (heads_inside(lambda d_model, d_k: d_k**-0.5), {"layout": "blhd"}),
+    "QK-LayerNorm with an epsilon": (
+        attends(lambda q, k: layer_norm(q) @ turned(layer_norm(k)) * root(q)), {}),
+    "L2 attention": (by_distance, {}),
+    "ALiBi": (with_alibi, {}),
     "a boolean mask": (masked, {}),
     "scale= and softcap= used": (scaled, {}),
     "causal": (causal, {}),
@@ -531,3 +550,26 @@ def test_the_exponent_is_that_of_one_number_of_heads():
     attention, options, _ = MISTAKES["A8 d_model of the heads there (vit-pytorch 65)"]
     audit = audited(attention, **options)
     assert [f.verdict for f in audit.findings if f.check == "exponent of d_k"] == ["match"]
+
+
+def form_of(attention):
+    return next(f for f in audited(attention, dk=[64, 80]).findings if f.check == "form")
+
+
+@pytest.mark.parametrize(
+    ("term", "kind"),
+    [
+        (lambda k: 3 * k[..., 0], "linear"),
+        (lambda k: -(k**2).sum(-1) * root(k), "quadratic"),
+        (lambda k: abs(k[..., 0]) ** 3, "alone besides q.k: is"),
+    ],
+)
+def test_a_term_of_the_keys_is_no_multiple_of_their_product(term, kind):
+    form = form_of(attends(lambda q, k: q @ turned(k) * root(q) + term(k)[..., None, :]))
+    assert (form.cause, form.verdict) == ("key-term", "undecided")
+    assert kind in form.said
+
+
+def test_attention_by_distance_is_recognised():
+    form = form_of(by_distance)
+    assert (form.cause, form.verdict) == ("l2-distance", "measured")
