@@ -124,7 +124,12 @@ def mask_findings(subject: Subject, name: str, base: Point) -> Iterator[Finding]
 
 
 def _hidden(subject: Subject, name: str, plain: Array, weights: Array, keep: Mask) -> Finding:
-    """Whether the keys that are masked are hidden, and the others share all the weight."""
+    """Whether the keys that are masked are hidden, and the others share all the weight.
+
+    Rows that a window or a causal mask of the function's own leaves without any key are left out.
+    """
+    there = (np.where(keep, plain, 0.0).sum(-1) > _SEEN)[..., None]
+    plain, weights = (np.where(there, x, 0.0) for x in (plain, weights))
     numbers = {"expected": 0.0, "measured": _most(weights, ~keep), "allowed": _SEEN}
     right, said, cause = numbers["measured"] <= _SEEN, "", ""
     if not right and _most(weights, ~keep.T) <= _SEEN:
@@ -135,7 +140,7 @@ def _hidden(subject: Subject, name: str, plain: Array, weights: Array, keep: Mas
         said = f"Masked keys have weights up to {numbers['measured']:.3g}: {why}"
         cause = "mask-leaks"
     elif said := not_renormalised(subject, name, plain, weights):
-        sums = weights.sum(-1)
+        sums = weights.sum(-1)[there[..., 0]]
         right, cause = False, "mask-after-softmax"
         numbers = {
             "expected": 1.0,

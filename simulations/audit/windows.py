@@ -20,6 +20,10 @@ def causal_findings(subject: Subject, name: str) -> Iterator[Finding]:
     """A causal flag must hide the later keys, those alone, before the softmax."""
     plain, causal = (weights_with(subject, name, value) for value in (False, True))
     where = f"{name}=True"
+    if not (_AHEAD[_seen(plain)] > 0).any():
+        said = f"No query sees a later key without {where} either: there is nothing for it to hide."
+        yield Finding("argument", where, "measured", said)
+        return
     if np.array_equal(plain, causal, equal_nan=True):
         yield dead(name)
         return

@@ -140,8 +140,8 @@ def heads_inside(factor, heads=4):
     """Attention of (B, L, D) that makes heads of D; the factor is a function of D and d_k."""
 
     def attention(q, k, v):
-        d = q.shape[-1]
-        logits = splits(q, heads) @ turned(splits(k, heads)) * np.float32(factor(d, d // heads))
+        one, keys = splits(q, heads), splits(k, heads)
+        logits = one @ turned(keys) * np.float32(factor(q.shape[-1], one.shape[-1]))
         return (softmax(logits) @ splits(v, heads)).swapaxes(1, 2).reshape(q.shape)
 
     return attention
@@ -408,6 +408,19 @@ def half_out(q, k, v):
     return inverse_layer(q, k, v).astype(np.float16)
 
 
+def masked_within(sees):
+    """Attention with a mask of its own, `sees` of key less query, and one that is given."""
+
+    def attention(q, k, v, mask=None, is_causal=False):
+        places = np.arange(k.shape[-2])
+        seen = sees(places - places[:, None])
+        seen = seen & (places <= places[:, None]) if is_causal else seen
+        logits = np.where(seen, q @ turned(k) * root(q), np.float32(-1e30))
+        return softmax(logits if mask is None else np.where(mask, logits, np.float32(-1e30))) @ v
+
+    return attention
+
+
 def by_distance(q, k, v):
     squares = ((q[..., :, None, :] - k[..., None, :, :]) ** 2).sum(-1)
     return softmax(-squares / 2 * root(q)) @ v
@@ -453,6 +466,9 @@ NON_MISTAKES = {
     "made for 4 heads": (heads_inside(lambda d_model, d_k: d_k**-0.5), {"layout": "blhd"}),
     "QK-LayerNorm with an epsilon": (
         attends(lambda q, k: layer_norm(q) @ turned(layer_norm(k)) * root(q)), {}),
+    "causal, and a mask besides": (masked_within(lambda ahead: ahead <= 0), {}),
+    "a window of 3, and a mask besides": (
+        masked_within(lambda ahead: (ahead <= 0) & (ahead > -3)), {}),
     "L2 attention": (by_distance, {}),
     "ALiBi": (with_alibi, {}),
     "a boolean mask": (masked, {}),
