@@ -90,7 +90,7 @@ def position_findings(
     said = f"The factor depends on the number of keys: {base.factor:.6g} at {base.n_keys}."
     finding = _found(rows, right, base.factor, factor, allowed, said, "factor-by-length")
     more = [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)]
-    return more, [finding, *_added(rows)]
+    return more, [finding, *([] if form.slug == "l2-distance" else _added(rows))]
 
 
 def _added(rows: _Rows) -> list[Finding]:

@@ -431,11 +431,6 @@ def layer_norm(x):
     return x / np.sqrt((x**2).mean(-1, keepdims=True) + np.float32(1e-6))
 
 
-def with_alibi(q, k, v):
-    logits, places = q @ turned(k) * root(q), np.arange(k.shape[-2])
-    return softmax(logits - np.float32(0.5) * abs(places[:, None] - places)) @ v
-
-
 def in_place(q, k, v):
     q *= root(q)
     return softmax(q @ turned(k)) @ v
@@ -470,7 +465,6 @@ NON_MISTAKES = {
     "a window of 3, and a mask besides": (
         masked_within(lambda ahead: (ahead <= 0) & (ahead > -3)), {}),
     "L2 attention": (by_distance, {}),
-    "ALiBi": (with_alibi, {}),
     "a boolean mask": (masked, {}),
     "scale= and softcap= used": (scaled, {}),
     "causal": (causal, {}),
@@ -589,3 +583,4 @@ def test_a_term_of_the_keys_is_no_multiple_of_their_product(term, kind):
 def test_attention_by_distance_is_recognised():
     form = form_of(by_distance)
     assert (form.cause, form.verdict) == ("l2-distance", "measured")
+    assert "bias" not in {f.check for f in audited(by_distance, dk=[64]).findings}
