@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .panels import Axis, Band, FigureData, Line, Map, Panel
 from .record import Record
 
-_SHOWN = ("sqrt-dk", "none", "dk", "learnable:1", "score-layernorm", "qk-rmsnorm")
+_SHOWN = ("sqrt-dk", "none", "no-attention", "learnable:1", "score-layernorm", "qk-rmsnorm")
 """Arms that a panel shows, one for each colour; the rest are in the table."""
 _BANDS = "Lines: means over replicates; bands: one standard deviation of a replicate either way."
 _STEPS = Axis("step")
@@ -76,11 +76,12 @@ def _panel(record: Record, experiment: Record, name: str, y: Axis, title: str) -
 
 
 def _colour(arm: str, curves: Sequence[Record]) -> int:
-    """The same colour for the same arm in every panel, as far as they go round."""
+    """The same colour for the same arm in every panel; other arms have what is left."""
     if arm in _SHOWN:
         return _SHOWN.index(arm)
-    others = [curve["arm"] for curve in curves if curve["arm"] not in _SHOWN]
-    return 2 + others.index(arm)
+    drawn = [curve["arm"] for curve in curves]
+    free = [i for i, name in enumerate(_SHOWN) if name not in drawn]
+    return free[[name for name in drawn if name not in _SHOWN].index(arm)]
 
 
 def _series(curve: Record, of: Record, first: int, colour: int) -> tuple[Line, Band]:

@@ -12,6 +12,7 @@ from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
 from verify_variance.reports.table import FORMATS
 from verify_variance.reports.training import table_of, training_record
+from verify_variance.reports.training_claims import shipped_training
 from verify_variance.reports.training_journal import Journal
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.training.finals import BY_HEAD
@@ -93,6 +94,13 @@ def test_figures_show_what_the_record_has(record):
     assert unscaled_map.title == "d_k 64: none"
     with pytest.raises(InputError, match="figure maps needs a record of train, got none"):
         figure_data("maps", [])
+
+
+def test_no_two_arms_of_a_panel_have_one_colour():
+    for data in (figure_data(name, [shipped_training()]) for name in TRAINING):
+        for panel in data.panels:
+            colours = [line.colour for line in panel.lines]
+            assert len(set(colours)) == len(colours)
 
 
 def test_the_page_has_statements_arms_and_every_figure(record):
