@@ -137,7 +137,8 @@ class BlackBox:
             raise ProbeError(f"the output must have a batch of 1, got {len(x)}")
         taken = x[0] if "h" in self.layout else x[None] if self.layout == "ld" else x
         if self.inner:
-            return taken[0].reshape(x.shape[-2], self.inner, -1).swapaxes(0, 1)
+            heads: Array = taken[0].reshape(x.shape[-2], self.inner, -1).swapaxes(0, 1)
+            return heads
         return taken.swapaxes(0, 1) if self.layout == "blhd" else taken
 
 
