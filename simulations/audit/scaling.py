@@ -124,7 +124,8 @@ def _sentence(
     flat = f"logits are {1 / ratio:.6g} times too small, the softmax too flat" if ratio > 0 else ""
     peaked = f"logits are {ratio:.6g} times too large, the softmax too peaked"
     size = peaked if ratio > 1 else flat or "the softmax does not follow q.k"
-    return f"{said} where {convention} {_acts(wanted)}: {size}. That is {named}."
+    end = "" if named.endswith("?") else "."
+    return f"{said} where {convention} {_acts(wanted)}: {size}. That is {named}{end}"
 
 
 def _acts(factor: float) -> str:
