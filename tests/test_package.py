@@ -62,7 +62,7 @@ def test_the_wheel_has_the_sources_and_nothing_else(wheel):
         for name in project_files()
         if name.split("/")[0] in ("stats", "simulations", "reports", name) and "/." not in name
     }
-    kept = {n for n in ours if n.endswith((".py", "py.typed", ".toml", ".html", ".jinja"))}
+    kept = {n for n in ours if n.endswith((".py", "py.typed", ".toml", ".json", ".html", ".jinja"))}
     kept -= {"verify_variance/pyproject.toml"}
     assert names == kept
 
