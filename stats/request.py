@@ -248,7 +248,7 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     Raises InputError for anything that breaks a rule or comes twice.
     """
     given = options.quantities
-    if options.logit_std and options.dk != CaseOptions.dk:
+    if options.logit_std and not options.weights and options.dk != CaseOptions.dk:
         no_head_dimension(options.dk)
     rows_alone = bool(options.n_keys or options.logit_std)
     quantities = expand_quantities(
