@@ -11,7 +11,8 @@ from ..stats.planning import Rates
 from ..stats.predict import check_verdict_possible, predict
 from ..stats.quantities import GROUPS
 from ..stats.replicates import judged_row
-from ..stats.request import CaseOptions, requested_rows
+from ..stats.request import CaseOptions
+from ..stats.requested import requested_rows
 from .record import make_record, resolved
 from .result import Result
 

@@ -20,7 +20,8 @@ from ..stats.checks import count
 from ..stats.decision import Row, distinct_tests, overall
 from ..stats.planning import Rates
 from ..stats.quantities import JUDGED, expand_quantities
-from ..stats.request import CaseOptions, requested_rows
+from ..stats.request import CaseOptions
+from ..stats.requested import requested_rows
 from ..stats.sweeps import Asked, Sweep
 
 Record = dict[str, Any]

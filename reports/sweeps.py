@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..stats.checks import InputError, near_names
-from ..stats.request import CaseOptions, requested_rows
+from ..stats.request import CaseOptions
+from ..stats.requested import requested_rows
 from ..stats.sweeps import OPTIONS, Asked, Sweep, sweep_of, table_of
 from ..stats.toml_places import Place
 from .files import read_text

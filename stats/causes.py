@@ -15,11 +15,12 @@ from itertools import chain
 from .cases import Case
 from .checks import InputError
 from .conventions import scale_factor
+from .scales import mscale
 
 _ROOM = 0.02  # a ratio this close to a candidate's names it; neighbouring candidates differ by more
 _EXACT = 1e-4  # room of a factor that was probed, not sampled
 COMMON_HEADS = (8, 12, 16, 4, 6, 32, 10, 20, 24, 40, 48, 64, 96, 128)  # the commonest first
-_PADDINGS = (16, 32, 64, 128, 8)  # kernels round head_dim up to a multiple of these
+PADDINGS = (16, 32, 64, 128, 8)  # kernels round head_dim up to a multiple of these
 _LARGEST_WRITTEN = 2**14  # beyond it any number is near 1/sqrt(integer)
 TRUNCATED_SD = 0.8796256610342398  # standard deviation of a unit normal cut at +-2
 
@@ -195,7 +196,7 @@ def _paddings(d_k: int | None, scale: str | None) -> Iterator[Cause]:
     """The head dimension as a kernel pads it."""
     if d_k is None or scale not in (None, "sqrt-dk"):
         return
-    for padded in dict.fromkeys(-(-d_k // step) * step for step in _PADDINGS):
+    for padded in dict.fromkeys(-(-d_k // step) * step for step in PADDINGS):
         if padded != d_k:
             why = f"the head dimension padded from {d_k} to {padded}"
             yield _sized(math.sqrt(d_k / padded), f"sqrt({padded}/{d_k})", why)
@@ -219,6 +220,6 @@ def _rare() -> Iterator[Cause]:
     yield _sized(math.sqrt(2), "sqrt(2)", "sqrt(2/d_k) where 1/sqrt(d_k) was meant")
     yield _sized(math.log(2), "1/ln(2)", "exp2 without its factor log2(e)")
     yield _sized(1 / math.log(2), "1/ln(2)", "a factor log2(e) too many")
-    for mscale in (1.0, 0.707):  # DeepSeek-V3 and V2: context stretched by 40
-        squared = (0.1 * mscale * math.log(40) + 1) ** 2
-        yield _sized(1 / squared, "mscale^2", f"YaRN's mscale^2 missing ({mscale} at factor 40)")
+    for m in (1.0, 0.707):  # DeepSeek-V3 and V2: context stretched by 40
+        why = f"YaRN's mscale^2 missing ({m} at factor 40)"
+        yield _sized(mscale(40, m) ** -2, "mscale^2", why)

@@ -52,9 +52,17 @@ def _root(case: Case, times: float = 1.0) -> float:
     return 1.0 / math.sqrt(times * case.d_k)
 
 
-def _mscale(factor: float, m: float = 1.0) -> float:
-    """`(0.1 m ln(factor) + 1)^2`, and 1 where the context is not stretched."""
-    return (0.1 * m * math.log(factor) + 1.0) ** 2 if factor > 1 else 1.0
+def mscale(factor: float, m: float = 1.0) -> float:
+    """YaRN's `0.1 m ln(factor) + 1` of q and of k, and 1 where the context is not stretched.
+
+    Logits get its square (Peng et al. 2023, arXiv:2309.00071).
+
+    Examples:
+        >>> round(mscale(40) ** 2, 5), round(mscale(40, 0.707) ** 2, 5)
+        (1.87385, 1.58963)
+
+    """
+    return 0.1 * m * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
 def _log_length(case: Case, n: float) -> float:
@@ -159,13 +167,13 @@ SCALES: dict[str, Scale] = {
     "yarn": Scale(
         "(0.1 ln(FACTOR) + 1)^2 / sqrt(d_k)",
         "Peng et al. 2023 (2309.00071), on cos and sin of q and k; modeling_rope_utils.py",
-        lambda case, factor: _mscale(factor) * _root(case),
+        lambda case, factor: mscale(factor) ** 2 * _root(case),
         (_FACTOR,),
     ),
     "mscale": Scale(
         "(0.1 M ln(FACTOR) + 1)^2 / sqrt(d_k)",
         "multi-head latent attention: deepseek_v3 (M = 1, factor 40), DeepSeek-V2 (M = 0.707)",
-        lambda case, factor, m: _mscale(factor, m) * _root(case),
+        lambda case, factor, m: mscale(factor, m) ** 2 * _root(case),
         (
             _FACTOR,
             Parameter(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 
 from .cases import Case
 from .checks import InputError, choice
-from .request import CaseOptions, options_of, requested_rows
+from .request import CaseOptions, options_of
+from .requested import requested_rows
 
 OPTIONS = tuple(field.name for field in fields(CaseOptions))
 

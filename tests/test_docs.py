@@ -15,6 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -208,15 +209,17 @@ def rewritten(text: str, folder: Path) -> str:
         if fence[1] != "console":
             return fence[0]
         said = [
-            f"$ {command}\n{shown if '...' in shown else printed(command, folder)}"
+            f"$ {command}\n{(shown if '...' in shown else printed(command, folder)).rstrip()}\n"
             for command, shown in sessions(fence[0])
         ]
-        return f"```console\n{''.join(said)}```"
+        between = "\n" if "\n\n$ " in fence[2] else ""
+        return f"```console\n{between.join(said)}```"
 
     return FENCE.sub(fresh, text)
 
 
 if __name__ == "__main__":
     readme = ROOT / "README.md"
-    text = rewritten(readme.read_text(), ROOT / "tests")
+    with tempfile.TemporaryDirectory() as folder:  # of its own, as each test has
+        text = rewritten(readme.read_text(), Path(folder))
     readme.write_text(TABLE.sub("\n".join(scaling_table()) + "\n", text))

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from ...stats.arrays import rounding_of
 from .origins import (
+    EXPONENTIALS,
     LEAF,
     UNKNOWN,
     Origin,
@@ -45,7 +46,6 @@ _SAME = {"clone", "_to_copy", "detach", "alias", "lift_fresh", "contiguous"}
 _LINEAR = {"add", "sub", "rsub", "neg", "where", "masked_fill", "mul", "div", "native_dropout"}
 _MATRIX = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)}
 _SOFTMAX = {"_softmax", "_safe_softmax"}
-_EXPONENTIALS = {"exp": 1.0, "exp2": math.log(2.0)}
 _FUSED = "_scaled_dot_product_"
 
 
@@ -142,10 +142,10 @@ class _Tap(TorchDispatchMode):
             return self._matrix(name, args, named, out)
         if name in _SOFTMAX:
             return softmaxed(first, tensors[0], int(args[1]))
-        if name in _EXPONENTIALS and (first.before is not None or isinstance(first.base, Product)):
+        if name in EXPONENTIALS and (first.before is not None or isinstance(first.base, Product)):
             logits = tensors[0] if first.before is None else first.before
             logits = logits if logits.shape == tensors[0].shape else tensors[0]
-            return softmaxed(first, logits * _EXPONENTIALS[name], -1)
+            return softmaxed(first, logits * EXPONENTIALS[name], -1)
         if name == "cat":
             parts = [self._of(x) for x in args[0] if x.numel()]  # caches begin empty
             return joined(parts, lambda ids: torch.cat(ids, *args[1:], **named))

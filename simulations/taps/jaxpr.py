@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ...stats.arrays import rounding_of
 from .control import CONTROL, Traced
 from .origins import (
+    EXPONENTIALS,
     LEAF,
     UNKNOWN,
     Origin,
@@ -44,7 +45,6 @@ _SHAPES = ("transpose", "reshape", "broadcast_in_dim", "squeeze", "expand_dims",
            "dynamic_slice")  # fmt: skip
 _SAME = ("convert_element_type", "copy", "copy_p", "stop_gradient", "reduce_precision")
 _LINEAR = ("add", "add_any", "sub", "neg", "select_n", "mul", "div")
-_EXPONENTIALS = {"exp": 1.0, "exp2": math.log(2.0)}
 
 
 def tapped_jax(function: Callable[..., Any], *inputs: Any) -> list[Seen]:
@@ -129,8 +129,8 @@ def _origin(name: str, inputs: list[Traced], out: Any, again: Callable[..., Any]
         return replace(origins[0], before=None)
     if name in _SHAPES:
         return reshaped(origins[0], again)
-    if name in _EXPONENTIALS:
-        return _exponential(inputs[0], _EXPONENTIALS[name])
+    if name in EXPONENTIALS:
+        return _exponential(inputs[0], EXPONENTIALS[name])
     if name == "concatenate":
         return joined(origins, lambda parts: again(*parts))
     if name in ("mul", "div"):

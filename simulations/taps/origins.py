@@ -12,6 +12,7 @@ through besides linear operations spoils the factor of all that it multiplies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,9 @@ from typing import Any
 import numpy as np
 
 from .seen import Product, Projection, Seen
+
+EXPONENTIALS = {"exp": 1.0, "exp2": math.log(2.0)}
+"""Functions whose normalised values are a softmax, and what multiplies the logits in them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_PADDINGS = (16, 32, 64, 128, 8)
+from ..causes import PADDINGS
+from ..scales import mscale
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,6 @@ def _padded(step: int) -> Known:
         "the head dimension as a kernel pads it",
         lambda p: (-(-p.d_k // step) * step) ** -0.5,
     )
-
-
-def _mscale(m: float) -> float:
-    return (0.1 * m * math.log(40) + 1) ** 2
 
 
 KNOWN = (
@@ -122,15 +119,15 @@ KNOWN = (
         "mscale",
         "1.87385/sqrt(d_k)",
         "YaRN's mscale^2 for a context stretched by 40, as in DeepSeek-V3",
-        lambda p: _mscale(1.0) * p.d_k**-0.5,
+        lambda p: mscale(40) ** 2 * p.d_k**-0.5,
     ),
     Known(
         "mscale",
         "1.58963/sqrt(d_k)",
         "YaRN's mscale^2 (0.707) for a context stretched by 40, as in DeepSeek-V2",
-        lambda p: _mscale(0.707) * p.d_k**-0.5,
+        lambda p: mscale(40, 0.707) ** 2 * p.d_k**-0.5,
     ),
-    *map(_padded, _PADDINGS),
+    *map(_padded, PADDINGS),
     Known(
         "padded-dk",
         "1/sqrt(d_k padded to a power of two)",

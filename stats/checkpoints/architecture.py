@@ -11,6 +11,7 @@ from typing import Any
 from ..cases import Case
 from ..checks import InputError, count, magnitude
 from ..conventions import scale_factor
+from ..scales import mscale
 from ..shown import shortened
 from .layouts import Site
 from .models import MODELS, Config, Model
@@ -173,18 +174,14 @@ def _attention_factor(kind: str, table: Config, config: Config) -> float:
         return math.sqrt(1 + math.log(max(stretched, 1)) / math.log(max(trained or 2, 2)))
     one, all_dim = _given(table, "mscale"), _given(table, "mscale_all_dim")
     if one is None or all_dim is None:
-        return _mscale(stretched, 1.0)
-    return _mscale(stretched, one) / _mscale(stretched, all_dim)
+        return mscale(stretched)
+    return mscale(stretched, one) / mscale(stretched, all_dim)
 
 
 def _given(table: Config, name: str) -> float | None:
     """A positive number of a configuration; 0 and null are the same as none there."""
     value = table.get(name)
     return magnitude(f"config.json's {name}", value) if value else None
-
-
-def _mscale(stretched: float, mscale: float) -> float:
-    return 0.1 * mscale * math.log(stretched) + 1.0 if stretched > 1 else 1.0
 
 
 def initial_sds(config: Config, inputs: int, d_k: int) -> tuple[float, float] | None:

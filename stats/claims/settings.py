@@ -10,7 +10,8 @@ from ..cases import Case
 from ..checks import InputError
 from ..predict import predict
 from ..quantities import QUANTITIES
-from ..request import CaseOptions, options_of, requested_rows
+from ..request import CaseOptions, options_of
+from ..requested import requested_rows
 from .claim import Claim, Setting, Test
 from .names import MEASURED, ROWS, check_quantity
 

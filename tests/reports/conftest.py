@@ -9,7 +9,8 @@ from verify_variance.stats.decision import Row, decide
 from verify_variance.stats.planning import Rates
 from verify_variance.stats.predict import predict
 from verify_variance.stats.quantities import Estimate
-from verify_variance.stats.request import CaseOptions, requested_rows
+from verify_variance.stats.request import CaseOptions
+from verify_variance.stats.requested import requested_rows
 
 Measured = Callable[..., Result]
 RATES = Rates()

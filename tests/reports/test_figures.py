@@ -19,7 +19,8 @@ from verify_variance.reports.theory import predicted
 from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.predict import predict
-from verify_variance.stats.request import CaseOptions, requested_rows
+from verify_variance.stats.request import CaseOptions
+from verify_variance.stats.requested import requested_rows
 
 TABLE = CaseOptions(quantities=("variance", "std", "kurtosis"))
 ROWS = CaseOptions(dk=("16", "64"), quantities=("max_prob", "entropy", "jacobian"), n_keys=("10",))

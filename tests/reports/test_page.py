@@ -14,7 +14,8 @@ from verify_variance.reports.page import page
 from verify_variance.reports.saved import DESIGN, checked_record, read_records
 from verify_variance.reports.theory import planned, predicted
 from verify_variance.stats.checks import InputError
-from verify_variance.stats.request import CaseOptions, DecisionOptions, requested_rows
+from verify_variance.stats.request import CaseOptions, DecisionOptions
+from verify_variance.stats.requested import requested_rows
 
 from .browser import Browser, find_browser
 from .conftest import fabricate

@@ -6,12 +6,8 @@ from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.planning import Rates
 from verify_variance.stats.quantities import GROUPS
-from verify_variance.stats.request import (
-    CaseOptions,
-    DecisionOptions,
-    options_from,
-    requested_rows,
-)
+from verify_variance.stats.request import CaseOptions, DecisionOptions, options_from
+from verify_variance.stats.requested import requested_rows
 
 
 def rows(**given):

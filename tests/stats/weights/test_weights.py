@@ -19,7 +19,8 @@ from verify_variance.stats.laws.mean_absolute import absolute_logit
 from verify_variance.stats.logits import logit_reference
 from verify_variance.stats.planning import elements_per_draw
 from verify_variance.stats.predict import predict
-from verify_variance.stats.request import CaseOptions, DecisionOptions, requested_rows
+from verify_variance.stats.request import CaseOptions, DecisionOptions
+from verify_variance.stats.requested import requested_rows
 from verify_variance.stats.run import Run
 from verify_variance.stats.weights.fixed import fixed_logit_moments
 from verify_variance.stats.weights.layers import layer_of
