@@ -22,6 +22,7 @@ CURVES = (
     *("query_gradient", "key_gradient", "head_overlap", "multiplier"),
 )
 """What the record keeps of each logged step: mean and standard deviation over replicates."""
+_ENDS = ("accuracy", "start_logit_std", *BY_HEAD)
 
 
 def training_record(
@@ -36,7 +37,8 @@ def training_record(
 
     A row's estimate is the mean of the validation loss, `difference` the paired one to the
     reference arm, with its interval in `ci_low` and `ci_high`; `to_control` that to the arm without
-    attention. Its verdict is `measured`.
+    attention. Its verdict is `measured`. `errors` has the standard errors, over replicates, of what
+    attention is like in the end.
     """
     listed = list(logs)
     table = Table([finals_of(log) for log in listed])
@@ -119,11 +121,12 @@ def _row(table: Table, experiment: Experiment, arm: str, tuned: bool) -> Record:
         "against": _against(arm, gap),
         **_to_control(table, name, arm, tuned),
     }
-    for quantity in ("accuracy", "start_logit_std", *BY_HEAD):
-        row[quantity] = table.mean(name, arm, quantity, tuned=tuned).mean
+    ends = {q: table.mean(name, arm, q, tuned=tuned) for q in _ENDS}
+    row |= {quantity: end.mean for quantity, end in ends.items()}
     for quantity in ("lost_steps", "lost_scores", "lost_gradients"):
         row[quantity] = round(sum(table.values(name, arm, quantity, tuned=tuned)))
-    return {key: plain_data(value) for key, value in row.items()}
+    errors = {q: plain_data(end.sd / math.sqrt(end.replicates)) for q, end in ends.items()}
+    return {key: plain_data(value) for key, value in row.items()} | {"errors": errors}
 
 
 def _to_control(table: Table, name: str, arm: str, tuned: bool) -> Record:

@@ -64,7 +64,7 @@ def described(experiment: Record, record: Record, tuned: bool) -> str:
     )
 
 
-_COMMON = ("arm", "loss", "minus sqrt-dk", "minus control")
+_COMMON = ("arm", "loss", "less sqrt-dk", "less control")
 _INSIDE = ("sd(x)", "keys", "overlap")
 
 
@@ -78,7 +78,7 @@ def arms_table(rows: Sequence[Record]) -> tuple[list[str], list[Cells]]:
     cells = []
     for row in rows:
         more = [f"{row['rate']:g}"] if tuned else _inside(row)
-        more[-1:] = [plain(row["accuracy"], 3)] if classes else more[-1:]
+        more[-1:] = [_end(row, "accuracy")] if classes else more[-1:]
         cells.append(
             [*_cells(row), *more, *[str(row["lost_scores"] + row["lost_gradients"])] * lost]
         )
@@ -96,12 +96,20 @@ def _cells(row: Record) -> Cells:
 
 def _inside(row: Record) -> Cells:
     """What attention is like: spread of the logits, keys in use, likeness of heads."""
-    keys = None if row["entropy"] is None else math.exp(row["entropy"])
+    error, keys = row["errors"]["entropy"], None
+    if row["entropy"] is not None:
+        keys = math.exp(row["entropy"])
+        error = None if error is None else keys * error
     return [
-        f"{_number(row['start_logit_std'])} to {_number(row['logit_std'])}",
-        plain(keys, 3),
-        plain(row["head_overlap"], 2),
+        f"{plain(row['start_logit_std'], 2)}..{_end(row, 'logit_std')}",
+        with_error(keys, error),
+        _end(row, "head_overlap"),
     ]
+
+
+def _end(row: Record, quantity: str) -> str:
+    """What runs ended with, and its standard error over replicates."""
+    return with_error(row[quantity], row["errors"][quantity])
 
 
 def _difference(mean: float | None, high: float | None) -> str:
@@ -191,6 +199,7 @@ def training_summary(record: Record) -> str:
         f"{len(record['statements'])} statements: {said}." if said else "",
         "control: the arm no-attention; sd(x): standard deviation of the logits at the start and "
         "the end; keys: exp of the rows' mean entropy; overlap: of the heads' maps.",
+        "In parentheses stand standard errors over replicates, in units of the last digit.",
         f"Intervals are Student's, of paired replicates (same initialisation, same data order); "
         f"each misses at a rate of {rate:g} if differences are normal.",
         f"These models are small and see at most {most} characters of one text: nothing here "

@@ -9,6 +9,8 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
 from verify_variance.reports.command import command_line
 from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
@@ -92,6 +94,24 @@ def test_the_shipped_record_is_whole_and_its_verdicts_follow_from_its_runs():
         run[column] += 1.0 if run[arm] == "sqrt-dk" else 0.0
     (b19,) = [j for j in judge(table_of(planted), STATEMENTS) if j.statement.id == "B19"]
     assert b19.verdict == "refuted"
+
+
+def test_the_errors_are_those_of_the_mean_over_replicates():
+    record = shipped_training()
+    columns = record["runs"]["columns"]
+    runs = [dict(zip(columns, run, strict=True)) for run in record["runs"]["values"]]
+    row = next(r for r in record["rows"] if (r["experiment"], r["arm"]) == ("d_k 16", "none"))
+    for quantity in ("logit_std", "entropy", "head_overlap"):
+        values = [
+            run[quantity]
+            for run in runs
+            if (run["experiment"], run["arm"], run["rate"]) == ("d_k 16", "none", row["rate"])
+            and run["replicate"] >= 0
+        ]
+        assert len(values) == row["draws"] == 5
+        assert row[quantity] == pytest.approx(np.mean(values), rel=1e-12)
+        wanted = np.std(values, ddof=1) / 5**0.5
+        assert row["errors"][quantity] == pytest.approx(wanted, rel=1e-9)
 
 
 if __name__ == "__main__":
