@@ -205,6 +205,8 @@ def training_summary(record: Record) -> str:
         f"These models are small and see at most {most} characters of one text: nothing here "
         "speaks of convergence, of large models, of other data or optimisers than Adam with layer "
         "norm first, or of more layers.",
-        f"Seed {record['provenance']['seed']}.",
+        f"Seed {record['provenance']['seed']}: the same bits on a processor of the same kind "
+        "with as many cores; elsewhere sums round in another order, which training amplifies to "
+        "differences as large as the errors shown.",
     ]
     return " ".join(filter(None, lines))

@@ -18,6 +18,7 @@ from verify_variance.reports.table import tabulated
 from verify_variance.reports.training import statement_record, table_of
 from verify_variance.reports.training_claims import SHIPPED, shipped_training
 from verify_variance.reports.training_table import arms_table
+from verify_variance.stats.planning import shown_duration
 from verify_variance.stats.training.documents import STATEMENTS
 from verify_variance.stats.training.statements import judge
 
@@ -34,12 +35,12 @@ Most of a loss's fall needs no attention; what counts is the way down from that 
 
     {command}
 
-printed what follows, with JAX {jax} on {platform}, seed {seed}. Text: the help topics of
-Python {python}
-({digest}); other versions carry other topics, and other numbers come out. Layer norm before each
-sub-layer, weights normal with variance 1 / fan_in, so that logits start with the standard deviation
-sqrt(d_k) times the multiplier; Adam (0.9, 0.99) without clipping or decay, the rate rising over the
-first tenth of the steps and falling to 0 by half a cosine.
+printed what follows in {minutes}, with JAX {jax} on {platform}, seed {seed}. Text: the help topics
+of Python {python} ({digest});
+other versions carry other topics, and other numbers come out. Layer norm before each sub-layer,
+weights normal with variance 1 / fan_in, so that logits start with the standard deviation sqrt(d_k)
+times the multiplier; Adam (0.9, 0.99) without clipping or decay, the rate rising over the first
+tenth of the steps and falling to 0 by half a cosine.
 
 `verify-variance train --quick` is the smallest experiment that shows the effect.
 `python tests/test_training_page.py FILE` writes this page from a record.
@@ -54,6 +55,7 @@ def rendered(record: dict) -> str:
     head = HEAD.format(
         command=command_line(record), python=facts["python"], digest=digest, jax=facts["jax"],
         platform=facts["platform"], seed=facts["seed"],
+        minutes=shown_duration(facts["wall_seconds"]),
     )  # fmt: skip
     result = Result(record)
     return f"{head}{result.table('pipe')}\n\n{result.words()}\n"
