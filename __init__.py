@@ -179,10 +179,10 @@ def check_claims(
         'match'
 
     """
-    from .reports.claim_options import ClaimOptions
-    from .reports.claims import claims_record, read_claims
+    from .reports.claims.options import ClaimOptions
+    from .reports.claims.records import claims_record, read_claims
     from .reports.result import Result
-    from .reports.training_claims import trained_verdicts
+    from .reports.training.claims import trained_verdicts
     from .simulations import devices as machine  # loads no JAX yet
     from .stats.claims.settings import requests_of
     from .stats.claims.verdicts import judge_claims
@@ -228,8 +228,8 @@ def audit(target: Any, **options: Any) -> Result:
         ('mismatch', 'match')
 
     """
-    from .reports.audit import audit_record
-    from .reports.checkpoints import is_checkpoint, open_checkpoint
+    from .reports.audit.checkpoints import is_checkpoint, open_checkpoint
+    from .reports.audit.records import audit_record
     from .reports.result import Result
     from .simulations import devices as machine  # loads no JAX yet
     from .stats.audit.options import audit_options
@@ -275,7 +275,7 @@ def calibrate(
         'match'
 
     """
-    from .reports.calibration import calibration_record
+    from .reports.calibration.records import calibration_record
     from .reports.result import Result
     from .simulations import devices as machine  # loads no JAX yet
     from .stats.calibration.options import (
@@ -333,8 +333,8 @@ def train(
 
     """
     from .reports.result import Result
-    from .reports.training import asked_of, training_record
-    from .reports.training_journal import Journal
+    from .reports.training.journal import Journal
+    from .reports.training.records import asked_of, training_record
     from .simulations import devices as machine  # loads no JAX yet
     from .stats.request import options_of
     from .stats.training.options import TrainOptions

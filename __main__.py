@@ -41,7 +41,7 @@ from . import __version__
 from .reports.arrays import ArrayOptions
 from .reports.caption import captioned
 from .reports.checked import RateOptions
-from .reports.claim_options import ClaimOptions
+from .reports.claims.options import ClaimOptions
 from .reports.output import CiOptions, OutputOptions, ReportOptions
 from .reports.settings import DEBUG, sources
 from .reports.sweeps import SweepOptions
@@ -211,7 +211,7 @@ def claims(
 
     """
     from . import check_claims
-    from .reports.claims import checked_claims, read_claims
+    from .reports.claims.records import checked_claims, read_claims
 
     output.check()
     if options.check:

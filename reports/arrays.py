@@ -78,7 +78,7 @@ def audit_logits(
 
     """
     from ..stats.vectors.audit import TOLERANCE, audit_vectors
-    from .audit import audit_record
+    from .audit.records import audit_record
 
     chosen = TOLERANCE if tolerance is None else tolerance
     rates = {"tolerance": chosen, "false_alarm": false_alarm, "power": power}

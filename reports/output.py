@@ -103,8 +103,8 @@ class ReportOptions:
 
     def check(self) -> None:
         """Refuse what could not be drawn or written, before any work."""
-        from .drawing import STYLES
-        from .figures import NAMES, figure_form
+        from .figures.catalogue import NAMES, figure_form
+        from .figures.drawing import STYLES
 
         choice("style", self.style, STYLES)
         if self.figure is not None:

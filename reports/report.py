@@ -28,9 +28,9 @@ def saved(files: Sequence[str], tokens: Sequence[str]) -> list[Record]:
 def reported(records: Sequence[Record], figure: str | None, style: str, path: str | None) -> bytes:
     """The page, or one figure in the form that the name of the output ends in."""
     if figure is None:
-        from .page import page
+        from .page.html import page
 
         return f"{page(records)}\n".encode(errors="replace")  # JSON can name half a character
-    from .figures import Drawing, figure_data, figure_form
+    from .figures.catalogue import Drawing, figure_data, figure_form
 
     return Drawing(figure_data(figure, records), style).image(figure_form(path))

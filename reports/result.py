@@ -12,7 +12,7 @@ from .table import FORMATS, frame, render
 from .wording import advice, exit_code, summary, wrapped
 
 if TYPE_CHECKING:
-    from .figures import Drawing
+    from .figures.catalogue import Drawing
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,20 @@ class Result:
             (16.0, 32.0)
 
         """
-        from .figures import Drawing, figure_data
+        from .figures.catalogue import Drawing, figure_data
 
         return Drawing(figure_data(name, [self.record]), style)
 
     def page(self) -> str:
         """The whole report as one HTML page, to be read offline."""
-        from .page import page
+        from .page.html import page
 
         return page([self.record])
 
     def _repr_html_(self) -> str:
         """The table, the figures of what was measured, and the summary."""
-        from .drawing import inline
-        from .figures import quick_figures
+        from .figures.catalogue import quick_figures
+        from .figures.drawing import inline
 
         images = [
             f'<div style="flex: 1 1 18em">{inline([panel], f"{data.name}{i}")}</div>'

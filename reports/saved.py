@@ -10,7 +10,7 @@ from ..stats.checks import InputError
 from ..stats.quantities import QUANTITIES
 from .files import read_text
 from .record import PROVENANCE, SCHEMA_VERSION, Record, rates_of
-from .training_page import check_training
+from .training.page import check_training
 
 DESIGN = ("false_alarm", "power", "tolerance", "tests")
 _Test = Callable[[Any], bool]

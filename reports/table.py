@@ -34,19 +34,19 @@ def render(record: Record, form: str) -> str:
     if form in ("csv", "tsv"):
         return _delimited(record, "," if form == "csv" else "\t")
     if record["command"] == "claims":
-        from .claim_table import claim_table
+        from .claims.table import claim_table
 
         return claim_table(record, form)
     if record["command"] == "audit":
-        from .audit_table import audit_table
+        from .audit.table import audit_table
 
         return audit_table(record, form)
     if record["command"] == "train":
-        from .training_table import training_table
+        from .training.table import training_table
 
         return training_table(record, form)
     if record["command"] == "calibrate":
-        from .calibration_table import calibration_table
+        from .calibration.table import calibration_table
 
         return calibration_table(record, form)
     if form == "plain":

@@ -35,19 +35,19 @@ def summary(record: Record) -> str:
     if record["command"] == "plan":
         return _planned(record)
     if record["command"] == "claims":
-        from .claim_table import claim_summary
+        from .claims.table import claim_summary
 
         return claim_summary(record)
     if record["command"] == "audit":
-        from .audit_table import audit_summary
+        from .audit.table import audit_summary
 
         return audit_summary(record)
     if record["command"] == "train":
-        from .training_table import training_summary
+        from .training.table import training_summary
 
         return training_summary(record)
     if record["command"] == "calibrate":
-        from .calibration_table import calibration_summary
+        from .calibration.table import calibration_summary
 
         return calibration_summary(record)
     compared = [row for row in record["rows"] if row["verdict"] != "measured"]
@@ -165,7 +165,7 @@ def advice(record: Record) -> list[str]:
     if record["command"] in ("claims", "calibrate", "train"):
         return []  # each row says why
     if record["command"] == "audit":
-        from .audit_table import audit_advice
+        from .audit.table import audit_advice
 
         return audit_advice(record)
     return [

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from verify_variance.__main__ import main
-from verify_variance.reports.checkpoints import open_checkpoint
+from verify_variance.reports.audit.checkpoints import open_checkpoint
 from verify_variance.stats.audit.options import audit_options
 from verify_variance.stats.checkpoints.audit import audit_checkpoint
 
@@ -203,7 +203,7 @@ def test_a_trained_model_is_measured_and_not_judged():
 
 def shown(model):
     """What README shows of the trained model: its attentions, as the command prints them."""
-    from verify_variance.reports.audit import audit_record
+    from verify_variance.reports.audit.records import audit_record
     from verify_variance.reports.result import Result
 
     text = Result(audit_record(audit_checkpoint(open_checkpoint(str(model)), audit_options({}))))

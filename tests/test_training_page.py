@@ -15,9 +15,9 @@ from verify_variance.reports.command import command_line
 from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
 from verify_variance.reports.table import tabulated
-from verify_variance.reports.training import statement_record, table_of
-from verify_variance.reports.training_claims import SHIPPED, shipped_training
-from verify_variance.reports.training_table import arms_table
+from verify_variance.reports.training.claims import SHIPPED, shipped_training
+from verify_variance.reports.training.records import statement_record, table_of
+from verify_variance.reports.training.table import arms_table
 from verify_variance.stats.planning import shown_duration
 from verify_variance.stats.training.documents import STATEMENTS
 from verify_variance.stats.training.statements import judge

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from verify_variance.reports.checkpoints import is_checkpoint, open_checkpoint
+from verify_variance.reports.audit.checkpoints import is_checkpoint, open_checkpoint
 from verify_variance.stats.checks import InputError
 
 TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}

@@ -8,7 +8,7 @@ position 0 for all tokens, and what is added to the logits is seen with q and k 
 
 import numpy as np
 import pytest
-from verify_variance.reports.checkpoints import open_checkpoint
+from verify_variance.reports.audit.checkpoints import open_checkpoint
 from verify_variance.stats.checkpoints.architecture import Declared
 from verify_variance.stats.checkpoints.projections import (
     all_projections,

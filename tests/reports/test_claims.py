@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import verify_variance as vv
-from verify_variance.reports.claim_table import claim_table
-from verify_variance.reports.claims import checked_claims, read_claims
+from verify_variance.reports.claims.records import checked_claims, read_claims
+from verify_variance.reports.claims.table import claim_table
 from verify_variance.reports.result import Result
 from verify_variance.reports.table import FORMATS
 from verify_variance.stats.checks import InputError

@@ -10,11 +10,17 @@ import matplotlib
 import numpy as np
 import pytest
 from scipy.stats import beta, norm
-from verify_variance.reports.drawing import COLOURS, INK_COLOUR, drawn, inline
-from verify_variance.reports.figure_rows import MOST_ROWS
-from verify_variance.reports.figures import FIGURES, Drawing, figure_data, figure_form, figures_of
-from verify_variance.reports.panels import Axis, Line, Panel, Points
-from verify_variance.reports.series import case_of, theory_along
+from verify_variance.reports.figures.catalogue import (
+    FIGURES,
+    Drawing,
+    figure_data,
+    figure_form,
+    figures_of,
+)
+from verify_variance.reports.figures.drawing import COLOURS, INK_COLOUR, drawn, inline
+from verify_variance.reports.figures.panels import Axis, Line, Panel, Points
+from verify_variance.reports.figures.rows import MOST_ROWS
+from verify_variance.reports.figures.series import case_of, theory_along
 from verify_variance.reports.theory import predicted
 from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
@@ -237,7 +243,7 @@ def test_a_case_that_cannot_be_said_has_theory_where_the_record_has_it(table):
     assert case_of(row) is None
     assert case_of({**row, "parameters": {"sigma_q": "<b>"}}) is None
     assert case_of({**row, "parameters": {}, "transform": "rope"}) is None
-    from verify_variance.reports.series import Series
+    from verify_variance.reports.figures.series import Series
 
     assert theory_along(Series("", [row])) == [(16.0, 16.0, 16.0)]
 
@@ -273,8 +279,8 @@ def test_bytes_are_the_same_in_another_process_and_under_other_settings(form, tm
     code = (
         "import sys; from matplotlib import rcParams;"
         "rcParams.update({'font.size': 20, 'svg.fonttype': 'none'});"
-        "from verify_variance.reports.drawing import drawn;"
-        "from verify_variance.reports.panels import *;"
+        "from verify_variance.reports.figures.drawing import drawn;"
+        "from verify_variance.reports.figures.panels import *;"
         f"sys.stdout.buffer.write(drawn([{SMALL!r}], {form!r}))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
@@ -288,8 +294,8 @@ def test_drawing_leaves_the_users_settings_and_pyplot_alone():
     drawn([SMALL])
     assert dict(matplotlib.rcParams) == before
     code = (
-        "import sys; from verify_variance.reports.drawing import drawn;"
-        "from verify_variance.reports.panels import *;"
+        "import sys; from verify_variance.reports.figures.drawing import drawn;"
+        "from verify_variance.reports.figures.panels import *;"
         "drawn([Panel('a', Axis('x'), Axis('y'), (Line((0., 1.), (0., 1.)),))]);"
         "print('matplotlib.pyplot' in sys.modules, 'jax' in sys.modules)"
     )

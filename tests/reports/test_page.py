@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from verify_variance.__main__ import app
 from verify_variance.reports.command import command_line
-from verify_variance.reports.page import page
+from verify_variance.reports.page.html import page
 from verify_variance.reports.saved import DESIGN, checked_record, read_records
 from verify_variance.reports.theory import planned, predicted
 from verify_variance.stats.checks import InputError

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from verify_variance.reports.figures import FIGURES
+from verify_variance.reports.figures.catalogue import FIGURES
 from verify_variance.stats.request import CaseOptions
 
 from .conftest import fabricate

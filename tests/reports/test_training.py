@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from verify_variance.reports.figures import TRAINING, figure_data
-from verify_variance.reports.page import page
+from verify_variance.reports.figures.catalogue import TRAINING, figure_data
+from verify_variance.reports.page.html import page
 from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
 from verify_variance.reports.table import FORMATS
-from verify_variance.reports.training import table_of, training_record
-from verify_variance.reports.training_claims import shipped_training
-from verify_variance.reports.training_journal import Journal
+from verify_variance.reports.training.claims import shipped_training
+from verify_variance.reports.training.journal import Journal
+from verify_variance.reports.training.records import table_of, training_record
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.training.finals import BY_HEAD
 from verify_variance.stats.training.presets import Experiment, fixed_runs

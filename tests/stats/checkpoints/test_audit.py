@@ -243,7 +243,7 @@ def test_hostile_rotations_are_refused_or_harmless(kind):
 
 
 def test_the_record_holds_every_head():
-    from verify_variance.reports.audit import audit_record
+    from verify_variance.reports.audit.records import audit_record
 
     record = audit_record(audited(drawn()))
     text = json.dumps(record, allow_nan=False)

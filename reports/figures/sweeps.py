@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..record import Record
 from .panels import Axis, Band, FigureData, Line, Panel, Points
-from .record import Record
 from .series import MOST_SERIES, Series, Span, Transform, by_x, smooth, theory_along, x_of
 
 _MOST_TICKS = 8

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..stats.checks import choice
+from ...stats.checks import choice
 from .panels import INK, Axis, Map, Panel, Points
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .numbers import plain, with_error
-from .record import Record
+from ..numbers import plain, with_error
+from ..record import Record
 
 WIDTH = 100
 Cells = list[str]
@@ -16,7 +16,7 @@ Cells = list[str]
 
 def training_table(record: Record, form: str) -> str:
     """Each experiment's arms, then the statements; other forms than `plain` have both as tables."""
-    from .table import tabulated
+    from ..table import tabulated
 
     parts = []
     for heading, rows in blocks(record):
@@ -135,7 +135,7 @@ def span(low: float | None, high: float | None) -> str:
 
 
 def _statements(record: Record, form: str) -> str:
-    from .table import tabulated
+    from ..table import tabulated
 
     if form != "plain":
         cells = [

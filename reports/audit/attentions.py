@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
-from .numbers import plain
-from .record import Record
+from ..numbers import plain
+from ..record import Record
 
 _NUMBER = re.compile(r"\.\d+\.")
 CHECK = "logit std"  # the rows that hold the figures of every head
@@ -32,7 +32,7 @@ def attention_tables(rows: Sequence[Record], form: str) -> list[str]:
 
     The largest is the logit std of the head whose logits are the widest.
     """
-    from .table import tabulated
+    from ..table import tabulated
 
     kinds: dict[str, list[Record]] = {}
     for row in rows:

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..stats.checks import InputError, near_names
-from ..stats.claims.claim import FALSE_ALARM, ClaimFile
-from ..stats.claims.files import parse_claims
-from ..stats.claims.outcomes import Outcome
-from ..stats.claims.verdicts import Judged
-from ..stats.claims.wording import said, shown
-from .claim_options import ClaimOptions
-from .files import read_text
-from .record import ROW_KEYS, Record, make_record, plain_data
+from ...stats.checks import InputError, near_names
+from ...stats.claims.claim import FALSE_ALARM, ClaimFile
+from ...stats.claims.files import parse_claims
+from ...stats.claims.outcomes import Outcome
+from ...stats.claims.verdicts import Judged
+from ...stats.claims.wording import said, shown
+from ..files import read_text
+from ..record import ROW_KEYS, Record, make_record, plain_data
+from .options import ClaimOptions
 
 SHIPPED = ("documents", "example")
-_FOLDER = Path(__file__).resolve().parent.parent / "stats" / "claims"
+_FOLDER = Path(__file__).resolve().parents[2] / "stats" / "claims"
 
 
 def read_claims(name: str) -> ClaimFile:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..stats.checks import choice, count
-from ..stats.claims.claim import VERDICTS
+from ...stats.checks import choice, count
+from ...stats.claims.claim import VERDICTS
 
 
 @dataclass(frozen=True)

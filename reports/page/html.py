@@ -12,15 +12,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from . import page_parts as parts
-from .columns import Column, page_columns
-from .command import command_line
-from .drawing import inline
-from .figures import figures_of
-from .record import Record
-from .table import render
-from .training_page import training_section
-from .wording import advice, summary
+from ..columns import Column, page_columns
+from ..command import command_line
+from ..figures.catalogue import figures_of
+from ..figures.drawing import inline
+from ..record import Record
+from ..table import render
+from ..training.page import training_section
+from ..wording import advice, summary
+from . import parts as parts
 
 _ORDER = ("mismatch", "undecided", "match", "measured")
 _HEADLINES = {
@@ -35,8 +35,8 @@ def page(records: Sequence[Record]) -> str:
     """The page as text; the same records give the same bytes.
 
     Examples:
-        >>> from .theory import predicted
-        >>> from ..stats.request import CaseOptions
+        >>> from ..theory import predicted
+        >>> from ...stats.request import CaseOptions
         >>> page([predicted(CaseOptions(dk=("8",))).record])[:15]
         '<!doctype html>'
 

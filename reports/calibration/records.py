@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..stats.calibration.checks import OUR_RATES, Check
-from ..stats.calibration.exact_rates import false_alarm_ratio
-from ..stats.calibration.options import CalibrationOptions
-from ..stats.pivots import clopper_pearson
-from ..stats.planning import Rates
-from ..stats.request import DecisionOptions
-from ..stats.run import Run
-from ..stats.sweeps import Asked
-from .record import Record, make_record, plain_data, resolved
+from ...stats.calibration.checks import OUR_RATES, Check
+from ...stats.calibration.exact_rates import false_alarm_ratio
+from ...stats.calibration.options import CalibrationOptions
+from ...stats.pivots import clopper_pearson
+from ...stats.planning import Rates
+from ...stats.request import DecisionOptions
+from ...stats.run import Run
+from ...stats.sweeps import Asked
+from ..record import Record, make_record, plain_data, resolved
 
 CONFIDENCE = 0.95  # of the interval beside a share
 

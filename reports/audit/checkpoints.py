@@ -13,17 +13,17 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ..stats.checkpoints.checkpoint import Checkpoint, Stored
-from ..stats.checkpoints.safetensors import (
+from ...stats.checkpoints.checkpoint import Checkpoint, Stored
+from ...stats.checkpoints.safetensors import (
     FLOATS,
     PREFIX,
     Entry,
     header_length,
     parse_header,
 )
-from ..stats.checks import InputError
-from ..stats.shown import shortened
-from .files import file_size, mapped, read_part, read_text, read_torch
+from ...stats.checks import InputError
+from ...stats.shown import shortened
+from ..files import file_size, mapped, read_part, read_text, read_torch
 
 INDEX = ".index.json"
 TORCH = (".pt", ".pth", ".bin", ".ckpt")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ..stats.cases import Case
-from ..stats.checks import InputError
-from ..stats.conventions import scale_factor
-from ..stats.quantities import GROUPS
+from ...stats.cases import Case
+from ...stats.checks import InputError
+from ...stats.conventions import scale_factor
+from ...stats.quantities import GROUPS
+from ..record import Record
 from .panels import Axis, Band, FigureData, Line, Map, Numbers, Panel, Points
-from .record import Record
 from .series import case_of, scale_words
 
 MOST_LAWS = 4
@@ -69,7 +69,7 @@ def histogram_of(row: Record) -> tuple[Numbers, Numbers, Numbers] | None:
 
 def _moments(case: Case) -> tuple[float, float]:
     """Mean and standard deviation of the scaled logit."""
-    from ..stats.laws.logit_moments import logit_moments
+    from ...stats.laws.logit_moments import logit_moments
 
     moments, factor = logit_moments(case), scale_factor(case)
     return factor * moments.mean, abs(factor) * moments.std
@@ -92,7 +92,7 @@ def _chosen(rows: Sequence[Record]) -> list[tuple[Record, Case]]:
 
 
 def _has_law(case: Case) -> bool:
-    from ..stats.laws.distribution import logit_cdf
+    from ...stats.laws.distribution import logit_cdf
 
     try:
         logit_cdf(case, 0.0)
@@ -109,7 +109,7 @@ def _density(case: Case) -> tuple[Numbers, Numbers]:
     """
     import numpy as np
 
-    from ..stats.laws.distribution import logit_cdf
+    from ...stats.laws.distribution import logit_cdf
 
     mean, std = _moments(case)
     lattice = case.elements_q == case.elements_k == "rademacher" and not (
@@ -141,7 +141,7 @@ def saturation(rows: Sequence[Record]) -> FigureData:
     """
     import numpy as np
 
-    from ..stats.softmax import condensation_std, expected_sum_p2
+    from ...stats.softmax import condensation_std, expected_sum_p2
 
     places = _places(rows)
     most_n = max([1000, *(2 * n for n, _, _ in places)])
@@ -185,7 +185,7 @@ def _split(pairs: Sequence[tuple[float, float]]) -> tuple[Numbers, Numbers]:
 
 def _places(rows: Sequence[Record]) -> list[tuple[float, float, str]]:
     """Keys, standard deviation of the logits and scale of every case of rows in the record."""
-    from ..stats.rows.laws import row_law
+    from ...stats.rows.laws import row_law
 
     found: dict[tuple[float, float, str], None] = {}
     for row in rows:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..record import Record
 from .panels import Axis, Band, FigureData, Line, Map, Panel
-from .record import Record
 
 _SHOWN = ("sqrt-dk", "none", "no-attention", "learnable:1", "score-layernorm", "qk-rmsnorm")
 """Arms that a panel shows, one for each colour; the rest are in the table."""

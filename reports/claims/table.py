@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping
 
-from .record import Record
+from ..record import Record
 
 WIDTH = 100
 _HEADERS = ("id", "said", "computed", "verdict")
@@ -15,7 +15,7 @@ _WIDEST = (14, 20, 24, 60)
 
 def claim_table(record: Record, form: str) -> str:
     """The claims as a table; `plain` says under each line what was claimed, and why it is so."""
-    from .table import tabulated
+    from ..table import tabulated
 
     rows = record["rows"]
     if form != "plain":

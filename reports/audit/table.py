@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .numbers import interval, with_error
-from .record import Record, verdict_counts
+from ..numbers import interval, with_error
+from ..record import Record, verdict_counts
 
 _HEADERS = ("check", "where", "expected", "measured", "verdict")
 _TEXTS = (True, True, False, False, True)
@@ -12,13 +12,13 @@ _RANK = {"mismatch": 0, "undecided": 1, "match": 2, "measured": 3}
 
 def audit_table(record: Record, form: str) -> str:
     """The findings as a table; `plain` has a heading, and the sentences under the table."""
-    from .table import tabulated
+    from ..table import tabulated
 
     cells = [_cells(row) for row in record["rows"]]
     if form != "plain":
         said = [[*line, row["said"] or ""] for line, row in zip(cells, record["rows"], strict=True)]
         return tabulated(said, (*_HEADERS, "said"), form, [*_TEXTS, True])
-    from .checkpoint_table import attention_tables, is_attention
+    from .attentions import attention_tables, is_attention
 
     attentions = [row for row in record["rows"] if is_attention(row)]
     cells = [_cells(row) for row in record["rows"] if not is_attention(row)]
@@ -28,7 +28,7 @@ def audit_table(record: Record, form: str) -> str:
 
 
 def _heading(record: Record) -> list[str]:
-    from .wording import wrapped
+    from ..wording import wrapped
 
     facts = [f"{name} {value}" for name, value in record["facts"].items()]
     return wrapped("; ".join([f"{record['target']}: {record['kind']}", *facts])).splitlines()

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
-from ..stats.cases import Case, Reference
-from ..stats.checks import InputError
-from ..stats.predict import predict
-from .record import Record
+from ...stats.cases import Case, Reference
+from ...stats.checks import InputError
+from ...stats.predict import predict
+from ..record import Record
 
 Transform = Callable[[float], float]
 Span = tuple[float, float, float]  # x, low, high
@@ -70,8 +70,8 @@ def case_of(row: Record) -> Case | None:
     """The case that a row of a record is about, or None where a Case cannot say it.
 
     Examples:
-        >>> from .theory import predicted
-        >>> from ..stats.request import CaseOptions
+        >>> from ..theory import predicted
+        >>> from ...stats.request import CaseOptions
         >>> case = case_of(predicted(CaseOptions(dk=("8",), sigma=("2",))).record["rows"][0])
         >>> case == Case(d_k=8, sigma_q=2.0, sigma_k=2.0)
         True

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ..stats.quantities import QUANTITIES
-from .numbers import interval, one_in, plain, whole, with_error
-from .record import Record, rates_of
-from .series import case_of, reference_of
+from ...stats.quantities import QUANTITIES
+from ..figures.series import case_of, reference_of
+from ..numbers import interval, one_in, plain, whole, with_error
+from ..record import Record, rates_of
 
 Text = dict[str, object]
 Key = TypeVar("Key")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..stats.audit.findings import Audit, Finding
-from ..stats.audit.options import AuditOptions
-from ..stats.shown import printable
-from .record import ROW_KEYS, Record, make_record, plain_data, row_record
+from ...stats.audit.findings import Audit, Finding
+from ...stats.audit.options import AuditOptions
+from ...stats.shown import printable
+from ..record import ROW_KEYS, Record, make_record, plain_data, row_record
 
 
 def audit_record(

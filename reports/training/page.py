@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stats.checks import InputError
-from .record import Record
-from .training_table import arms_table, blocks, part_said
+from ...stats.checks import InputError
+from ..record import Record
+from .table import arms_table, blocks, part_said
 
 
 def training_section(record: Record) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def training_section(record: Record) -> dict[str, Any]:
 
 def check_training(data: Record, name: str) -> None:
     """InputError where a saved record of train cannot be shown."""
-    from .figures import TRAINING
+    from ..figures.catalogue import TRAINING
 
     try:
         training_section(data)

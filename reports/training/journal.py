@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..stats.checks import InputError
-from .files import check_writable, read_text, write_text
+from ...stats.checks import InputError
+from ..files import check_writable, read_text, write_text
 
 Logs = dict[str, Any]
 

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from ..stats.checks import count
-from ..stats.training.arms import CONTROL, REFERENCE
-from ..stats.training.documents import STATEMENTS
-from ..stats.training.finals import BY_HEAD, Log, Table, finals_of
-from ..stats.training.options import TrainOptions
-from ..stats.training.paired import FALSE_ALARM, Interval
-from ..stats.training.presets import RATE, RATES, TUNING, Experiment
-from ..stats.training.statements import Judged, judge
-from .record import ROW_KEYS, Record, make_record, plain_data
+from ...stats.checks import count
+from ...stats.training.arms import CONTROL, REFERENCE
+from ...stats.training.documents import STATEMENTS
+from ...stats.training.finals import BY_HEAD, Log, Table, finals_of
+from ...stats.training.options import TrainOptions
+from ...stats.training.paired import FALSE_ALARM, Interval
+from ...stats.training.presets import RATE, RATES, TUNING, Experiment
+from ...stats.training.statements import Judged, judge
+from ..record import ROW_KEYS, Record, make_record, plain_data
 
 CURVES = (
     *("training_loss", "validation_loss", "accuracy", "logit_std", "logit_max", "entropy"),

@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..stats.claims.claim import Claim, Trained
-from .files import read_text
-from .numbers import plain
-from .record import Record
-from .training_table import part_said, span
+from ...stats.claims.claim import Claim, Trained
+from ..files import read_text
+from ..numbers import plain
+from ..record import Record
+from .table import part_said, span
 
-SHIPPED = Path(__file__).resolve().parent.parent / "stats" / "training" / "documents.json"
+SHIPPED = Path(__file__).resolve().parents[2] / "stats" / "training" / "documents.json"
 
 
 def shipped_training() -> Record:

@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Sequence
 
-from ..stats.quantities import GROUPS, QUANTITIES
+from ...stats.quantities import GROUPS, QUANTITIES
+from ..record import Record
 from .panels import INK, Axis, Band, FigureData, Line, Panel, Points
-from .record import Record
 
 MOST_ROWS = 40
 _FAR = 30.0  # tolerances beyond which the axis becomes logarithmic

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .numbers import deviate, interval, percent, plain, whole, with_error
-from .record import Record, verdict_counts
+from ..numbers import deviate, interval, percent, plain, whole, with_error
+from ..record import Record, verdict_counts
 
 _HEADERS = ("check", "count", "measured", "95 % interval", "stated", "z", "verdict")
 _TEXTS = (True, False, False, False, False, False, True)
@@ -11,7 +11,7 @@ _TEXTS = (True, False, False, False, False, False, True)
 
 def calibration_table(record: Record, form: str) -> str:
     """The checks as a table; `plain` has a block for the whole table and one for each test."""
-    from .table import tabulated
+    from ..table import tabulated
 
     rows = record["rows"]
     if form != "plain":

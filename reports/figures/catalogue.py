@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..stats.checks import InputError, choice
-from . import figure_laws, figure_rows, figure_sweeps, training_figures
+from ...stats.checks import InputError, choice
+from ..record import Record
+from . import laws as figure_laws
+from . import rows as figure_rows
+from . import sweeps as figure_sweeps
+from . import training as training_figures
 from .panels import FigureData
-from .record import Record
 
 FIGURES: dict[str, Callable[[Sequence[Record]], FigureData]] = {
     "variance": figure_sweeps.variance,
@@ -43,8 +46,8 @@ def figure_data(name: str, records: Sequence[Record]) -> FigureData:
     """What a figure shows of the rows of records; InputError where they have nothing for it.
 
     Examples:
-        >>> from .theory import predicted
-        >>> from ..stats.request import CaseOptions
+        >>> from ..theory import predicted
+        >>> from ...stats.request import CaseOptions
         >>> data = figure_data("variance", [predicted(CaseOptions()).record])
         >>> data.panels[0].y.label
         'Var(q·k)'
@@ -112,7 +115,7 @@ class Drawing:
 
     def save(self, path: str) -> None:
         """Write the figure in the form that the name ends in."""
-        from .files import write_bytes
+        from ..files import write_bytes
 
         write_bytes(path, self.image(figure_form(path)))
 

@@ -1,0 +1,1 @@
+"""Calibrations told: their records and tables."""

@@ -1,0 +1,1 @@
+"""Claims told: their records, tables and options."""

@@ -1,0 +1,1 @@
+"""Figures: what each shows as plain panels, and panels drawn."""

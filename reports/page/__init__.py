@@ -1,0 +1,1 @@
+"""The page of a record, one HTML file that needs nothing else."""
