@@ -15,6 +15,7 @@ from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
 from .form import Form
 from .forms import find_form
+from .lengths import length_findings
 from .masks import bias_finding, mask_findings
 from .scale_arguments import divisor_findings, scale_findings, softcap_findings
 from .scaling import first_line
@@ -120,6 +121,8 @@ def _mask(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Find
 
 def _causal(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:
     yield from causal_findings(subject, name)
+    of_lengths = length_findings(subject.given({name: True}), base.factor, f"{name}=True")
+    yield from (finding for finding in of_lengths if finding.verdict != "match")
 
 
 def _window(subject: Subject, name: str, form: Form, base: Point) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +59,8 @@ class BlackBox:
 
     `more` are further arguments of every call, made from NumPy's arrays by `to_array`. `inner` is
     how many heads the function makes of its last axis by itself, 0 where it makes none: heads are
-    then handed over side by side.
+    then handed over side by side. `sharing` query heads share one key head, side by side or, where
+    `tiled`, as far apart as there are key heads.
     """
 
     attention: Attention
@@ -67,10 +68,28 @@ class BlackBox:
     to_array: ToArray
     more: Mapping[str, Any] = field(default_factory=dict)
     inner: int = 0
+    sharing: int = 1
+    tiled: bool = False
+
+    def key_heads(self, heads: int) -> NDArray[np.int64]:
+        """Of each query head, which key head it meets (grouped-query attention)."""
+        own, fewer = np.arange(heads), max(heads // self.sharing, 1)
+        return own % fewer if self.tiled else own // self.sharing
+
+    def shared(self, x: Array) -> Array:
+        """Keys or values (..., head, length, d) where heads that share a key head have the same."""
+        same: Array = x[..., self.key_heads(x.shape[-3]), :, :]
+        return same
+
+    def handed(self, q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
+        """What the function is given of arrays (..., head, length, d): each key head once."""
+        heads = self.heads(q)
+        once = np.unique(self.key_heads(heads), return_index=True)[1]
+        return q[..., :heads, :, :], k[..., once, :, :], v[..., once, :, :]
 
     def heads(self, q: Array) -> int:
         """How many of the heads of q the function is given: one where its layout has none."""
-        return len(q) if "h" in self.layout or self.inner else 1
+        return q.shape[-3] if "h" in self.layout or self.inner else 1
 
     def call(self, q: Array, k: Array, v: Array) -> Seen:
         """Call it with q (head, query, d_k), k and v (head, key, d); what it saw and returned.
@@ -78,7 +97,7 @@ class BlackBox:
         In layouts without heads only the first is handed over.
         """
         heads = self.heads(q)
-        given = [self.to_array(self._placed(x[:heads])) for x in (q, k, v)]
+        given = [self.to_array(self._placed(x)) for x in self.handed(q, k, v)]
         # copied before the call: a function may scale q in place
         saw_q, saw_k = (self._taken(np.array(as_numpy(x))) for x in given[:2])
         try:
@@ -97,11 +116,12 @@ class BlackBox:
             raise ProbeError(f"the output must be shaped {expected}, got {found.shape}")
         after_q, after_k = (self._taken(as_numpy(x)) for x in given[:2])
         kept = np.array_equal(after_q, saw_q) and np.array_equal(after_k, saw_k)
-        return Seen(found, saw_q, saw_k, max(rounding_of(given[0]), rounding_of(out)), not kept)
+        rounding = max(rounding_of(given[0]), rounding_of(out))
+        return Seen(found, saw_q, saw_k[self.key_heads(heads)], rounding, not kept)
 
     def call_two(self, q: Array, k: Array, v: Array) -> Array:
         """The outputs (batch, head, query, d) of a batch of two: (2, head, length, d) each."""
-        pairs = ([self._placed(one[: self.heads(one)]) for one in x] for x in (q, k, v))
+        pairs = ([self._placed(one) for one in x] for x in self.handed(q, k, v))
         out = self.attention(*(self.to_array(np.concatenate(p)) for p in pairs), **self.more)
         out = as_numpy(out[0] if isinstance(out, tuple | list) else out, "attention's output")
         return np.stack([self._taken(out[i : i + 1]) for i in (0, 1)])
@@ -169,24 +189,26 @@ def open_box(
     attention: Attention,
     q: Array,
     k: Array,
-    layout: str,
+    layouts: Sequence[str],
     dtype: str,
     array: ToArray | None,
     complain: Callable[[Array], str] | None = None,
+    sharing: int = 1,
 ) -> BlackBox:
-    """The function with the first layout and kind of array that give weights over the keys.
+    """The function with the first of the layouts and kinds of array that give weights over keys.
 
-    `complain` says what is wrong with weights (head, query, key), "" if nothing. Raises ProbeError,
-    with what each attempt met, where no layout and no kind of array will do.
+    `complain` says what is wrong with weights (head, query, key), "" if nothing; `sharing` heads
+    share a key head. Raises ProbeError, with what each attempt met, where no layout and no kind of
+    array will do.
     """
     tried: dict[str, str] = {}
     first: BaseException | None = None
     makers = {"given arrays": array} if array else dict(array_makers(dtype))
     for kind, to_array in makers.items():
-        for name in LAYOUTS if layout == "auto" else (layout,):
-            box = BlackBox(attention, name, to_array)
+        for name in layouts:
+            box = BlackBox(attention, name, to_array, sharing=sharing)
             try:
-                said = (complain or complaint)(box.weights(q, k)[0])
+                said = (complain or complaint)(box.weights(q, box.shared(k))[0])
             except (Exception, SystemExit) as error:
                 # whatever it raises, the next layout or framework may be the one it wants
                 first = first or error.__cause__ or error

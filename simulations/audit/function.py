@@ -19,10 +19,12 @@ from .black_box import ProbeError, by_position
 from .form import Form
 from .forms import find_form
 from .guard import guarded
+from .lengths import length_findings
 from .outputs import batch_of_two, leaves_arguments, row_sums, values_through, wrong_axis
 from .positions import position_findings
 from .precision import precision_findings
 from .scaling import factor_findings, first_line, measured_points
+from .sharing import sharing_findings
 from .subject import Subject, opened, other_layout
 
 
@@ -74,6 +76,8 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield row_sums(subject)
         yield values_through(subject)
         yield from batch_of_two(subject)
+        yield from sharing_findings(subject, base.factor)
+        yield from length_findings(subject, base.factor)
         yield from leaves_arguments(subject)
         yield from argument_findings(subject, form, base)
         yield from precision_findings(subject, form, base)

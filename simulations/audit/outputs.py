@@ -120,7 +120,7 @@ def values_through(subject: Subject) -> Finding:
     q, k = subject.draw(subject.d_k)
     weights = subject.box.weights(q, k)[0]
     rng = np.random.default_rng((subject.options.chosen_seed, 1))
-    values = rng.standard_normal((len(k), k.shape[1], max(subject.d_k, 16)))
+    values = subject.box.shared(rng.standard_normal((*k.shape[:2], max(subject.d_k, 16))))
     out = subject.box.call(q, k, values).out
     wanted = weights @ values[: len(weights)]
     ratio = float((out * wanted).sum() / (wanted * wanted).sum())
@@ -147,7 +147,8 @@ def batch_of_two(subject: Subject) -> list[Finding]:
     if not box.layout.startswith("b"):
         return []
     q, k = subject.draw(subject.d_k)
-    v = np.random.default_rng((subject.options.chosen_seed, 4)).standard_normal(k.shape)
+    rng = np.random.default_rng((subject.options.chosen_seed, 4))
+    v = box.shared(rng.standard_normal(k.shape))
     two = [np.stack([x, x[:, ::-1]]) for x in (q, k, v)]
     alone = np.stack([box.call(*(x[i] for x in two)).out for i in (0, 1)])
     try:

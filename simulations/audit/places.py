@@ -35,7 +35,7 @@ def pair_logits(box: BlackBox, like: SeenLogits, calls: int) -> PairLogits:
     found = []
     for _ in range(calls):
         q, k = (rng.standard_normal(x.shape) * np.sqrt((x**2).mean()) for x in (like.q, like.k))
-        found.append(_of_call(box, q, k))
+        found.append(_of_call(box, q, box.shared(k)))
     logits, saw_q, saw_k = (np.stack(arrays) for arrays in zip(*found, strict=True))
     kept = np.isfinite(logits)
     return PairLogits(np.where(kept, logits, 0.0), saw_q, saw_k, kept)

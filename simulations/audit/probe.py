@@ -24,6 +24,7 @@ from ...stats.checks import InputError, choice, count, magnitude, positive
 from ...stats.conventions import scale_factor
 from ...stats.failures import lines, suspects
 from .black_box import Attention, ToArray, open_box
+from .key_heads import in_its_order
 from .seen_logits import seen_in_range, unlike
 
 RELATIVE_ERROR = 1e-5  # of a float32 factor: a regression on hundreds of logits that err by 1e-7
@@ -63,6 +64,7 @@ def probe_factor(
     dtype: str = "float32",
     array: ToArray | None = None,
     n_heads: int = 2,
+    n_kv_heads: int | None = None,
     seed: int = 0,
 ) -> Probe:
     """Measure the factor of `softmax(factor q.k) v` in a function of (q, k, v).
@@ -74,6 +76,7 @@ def probe_factor(
         dtype: float32, float64, float16 or bfloat16.
         array: makes its arrays from NumPy's; else NumPy's, or loaded torch's or JAX's.
         n_heads: heads in layouts that have them.
+        n_kv_heads: heads of k and v, where several heads of q share one; else as many as of q.
         seed: of the queries and keys.
 
     Raises:
@@ -95,7 +98,12 @@ def probe_factor(
     rng = np.random.default_rng(count("seed", seed, least=0))
     q, k = rng.standard_normal((2, n_heads, min(max(d_k, 2), _MOST_KEYS), d_k))
     q *= 2.0 ** -round(math.log2(d_k) / 2)  # powers of two round nothing
-    box = open_box(attention, q, k, layout, dtype, array)
+    layouts = LAYOUTS if layout == "auto" else (layout,)
+    sharing = n_heads // (few := n_heads if n_kv_heads is None else count("n_kv_heads", n_kv_heads))
+    if few * sharing != n_heads:
+        raise InputError(f"n_kv_heads must divide n_heads, got {few} with {n_heads}; for example 1")
+    box = in_its_order(open_box(attention, q, k, layouts, dtype, array, sharing=sharing), q, k)
+    k = box.shared(k)
     seen = seen_in_range(box, q, k)
     floor = seen.rounding * (1 + math.sqrt(d_k) / 8)  # measured: twice u at 64, growing as a sum
     coarse = seen.rounding > ROUNDING["float32"]
@@ -125,6 +133,7 @@ def assert_logit_scale(
     dtype: str = "float32",
     array: ToArray | None = None,
     n_heads: int = 2,
+    n_kv_heads: int | None = None,
     rtol: float | None = None,
     seed: int = 0,
 ) -> tuple[Probe, ...]:
@@ -132,13 +141,14 @@ def assert_logit_scale(
 
     Args:
         attention: a function of q, k, v; see `probe_factor` for it and for layout, dtype, array,
-            n_heads and seed.
+            n_heads, n_kv_heads and seed.
         d_k: head dimension, or several: a constant 1/8 is right at 64 alone.
         expected: none, sqrt-dk, dk, constant:C, power:P, or the factor as a number.
         layout: order of the axes of q, k and v.
         dtype: of q, k and v.
         array: makes the arrays that the function gets.
         n_heads: heads in layouts that have them.
+        n_kv_heads: heads of k and v where they are fewer (grouped-query attention).
         rtol: error allowed, of the factor (relative) and of the logits' residual (rms); by default
             what the precision allows, 1e-5 or 1e-2. Give 1e-2 where products are TF32.
         seed: of the queries and keys.
@@ -170,7 +180,14 @@ def assert_logit_scale(
         raise InputError("d_k needs at least one value, got none; for example 64")
     probes = tuple(
         probe_factor(
-            attention, size, layout=layout, dtype=dtype, array=array, n_heads=n_heads, seed=seed
+            attention,
+            size,
+            layout=layout,
+            dtype=dtype,
+            array=array,
+            n_heads=n_heads,
+            n_kv_heads=n_kv_heads,
+            seed=seed,
         )
         for size in sizes
     )

@@ -21,15 +21,15 @@ from .subject import N_KEYS, Subject
 def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Finding]]:
     """The factor at every size asked for, and with one head less; sizes that it does not take."""
     points, refused = [], []
-    heads = subject.options.heads
+    heads, fewer = subject.options.heads, subject.fewer_heads
     sizes = [(size, heads) for size in subject.options.sizes]
-    if "h" in subject.box.layout and heads > 1:
-        sizes.append((subject.d_k, heads - 1))
+    if "h" in subject.box.layout and fewer:
+        sizes.append((subject.d_k, fewer))
     for size, n_heads in sizes:
         q, k = subject.draw(size, n_heads=n_heads)
         try:
             if n_heads != heads and find_form(subject.box, q, k).slug != form.slug:
-                refused.append(_made_for(heads))
+                refused.append(_made_for(heads, fewer))
                 continue
             factor = form.factor(subject.box, q, k)
         except InconclusiveError:
@@ -38,7 +38,8 @@ def measured_points(subject: Subject, form: Form) -> tuple[list[Point], list[Fin
             refused.append(_not_finite(size, n_heads, heads))
             continue
         except (Exception, SystemExit) as error:  # a function may be made for one size alone
-            said = f"At d_k = {size} it fails: {first_line(error)}."
+            with_fewer = "" if n_heads == heads else f" with {n_heads} heads"
+            said = f"At d_k = {size}{with_fewer} it fails: {first_line(error)}."
             place = {"d_k": size}
             refused.append(Finding("factor", f"d_k = {size}", "measured", said, place=place))
             continue
@@ -55,10 +56,10 @@ def _not_finite(size: int, n_heads: int, heads: int) -> Finding:
     return Finding("factor", f"d_k = {size}", "mismatch", said, "not-finite", place=place)
 
 
-def _made_for(heads: int) -> Finding:
+def _made_for(heads: int, fewer: int) -> Finding:
     """A function that is made for the number of heads it was given, which tells nothing of it."""
-    said = f"With {heads - 1} heads its logits are of another form: it is made for {heads}."
-    return Finding("factor", f"{heads - 1} heads", "measured", said)
+    said = f"With {fewer} heads its logits are of another form: it is made for {heads}."
+    return Finding("factor", f"{fewer} heads", "measured", said)
 
 
 def first_line(error: BaseException) -> str:
@@ -83,9 +84,9 @@ def factor_findings(
 
 
 def _of_point(subject: Subject, point: Point, known: Sequence[Known], said: bool) -> Finding:
-    wanted, heads = subject.options.factor(point.d_k), subject.options.heads
+    wanted, several = subject.options.factor(point.d_k), point.n_heads == subject.fewer_heads
     right = abs(point.factor / wanted - 1) <= subject.rtol
-    fewer = "" if point.n_heads != heads - 1 else f", {point.n_heads} heads"
+    fewer = f", {point.n_heads} heads" if several else ""
     return Finding(
         "factor",
         f"d_k = {point.d_k}{fewer}",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from ...stats.arrays import LAYOUTS, ROUNDING
 from ...stats.audit.options import AuditOptions
 from .black_box import Array, BlackBox, ProbeError, open_box
+from .key_heads import in_its_order
 
 AXES = {"b": "batch", "h": "heads", "l": "length", "d": "d_k"}
 N_KEYS = 16
@@ -38,11 +40,18 @@ class Subject:
         rng = np.random.default_rng((self.options.chosen_seed, d_k, n_keys, heads))
         drawn = rng.standard_normal((2, heads, n_keys, d_k))
         drawn[0] *= 2.0 ** -round(math.log2(d_k) / 2)  # powers of two round nothing
+        drawn[1] = self.box.shared(drawn[1])
         return drawn
 
     def given(self, more: Mapping[str, Any]) -> Subject:
         """The same function with further arguments."""
         return replace(self, box=replace(self.box, more={**self.box.more, **more}))
+
+    @property
+    def fewer_heads(self) -> int:
+        """The next smaller number of heads that still share key heads alike; 0 for none."""
+        heads, sharing = self.options.heads, self.box.sharing
+        return heads - (sharing if heads > sharing else 1)
 
     @property
     def axes(self) -> str:
@@ -57,22 +66,35 @@ def opened(attention: Any, options: AuditOptions, dtype: str, layout: str | None
     Raises ProbeError, with what each attempt met, where it takes none.
     """
     sizes = sorted(options.sizes, key=lambda size: (size != 64, -size))
-    first: ProbeError | None = None
-    for size in sizes[:3]:
+    layout = layout or options.layout
+    failed: dict[tuple[str, ...], ProbeError] = {}
+    for (sharing, layouts), size in product(_ways(options, layout), sizes[:3]):
         blank = BlackBox(attention, "", lambda x: x)
         rtol = 1e-5 if dtype in ("float32", "float64") else 1e-2
         subject = Subject(attention, blank, options, size, rtol)
         q, k = subject.draw(size)
         try:
-            box = open_box(attention, q, k, layout or options.layout, dtype, None, refusal)
+            box = open_box(attention, q, k, layouts, dtype, None, refusal, sharing)
         except ProbeError as error:
-            first = first or error
+            failed.setdefault(layouts, error)
             continue
-        coarse = box.weights(q, k)[3] > ROUNDING["float32"]  # what it returns may be half
+        box = in_its_order(box, q, k)
+        coarse = box.weights(q, box.shared(k))[3] > ROUNDING["float32"]  # returned may be half
         found = replace(subject, box=box, rtol=1e-2 if coarse else rtol)
-        return _with_heads_inside(found, layout or options.layout)
-    assert first is not None
-    raise first
+        return found if sharing > 1 else _with_heads_inside(found, layout)
+    raise max(failed.items(), key=lambda item: len(item[0]))[1]
+
+
+def _ways(options: AuditOptions, layout: str) -> list[tuple[int, tuple[str, ...]]]:
+    """How many heads share a key head, and layouts: a function of one layout alone comes last.
+
+    Keys that are repeated for their heads would be repeated along the length without heads.
+    """
+    if layout != "auto":
+        return [(sharing, (layout,)) for sharing in options.sharings]
+    with_heads = tuple(name for name in LAYOUTS if "h" in name)
+    last = [(1, LAYOUTS)] if options.n_kv_heads is None else []
+    return [*((sharing, with_heads) for sharing in options.sharings), *last]
 
 
 def _with_heads_inside(subject: Subject, layout: str) -> Subject:

@@ -31,7 +31,8 @@ class AuditOptions:
     n_heads
         Heads of what is audited (a function gets 4; a checkpoint's config.json says it).
     n_kv_heads
-        Heads of k in a checkpoint, where they are shared and no config.json says it.
+        Heads of k where several heads of q share one: of what a function is given (found out if not
+        given), of a checkpoint without config.json.
     d_model
         Width of a layer that is made from its class, such as torch.nn:MultiheadAttention.
     seed
@@ -57,6 +58,22 @@ class AuditOptions:
     def heads(self) -> int:
         """Heads that a function is given."""
         return 4 if self.n_heads is None else self.n_heads
+
+    @property
+    def sharings(self) -> tuple[int, ...]:
+        """How many query heads of a function share a key head: what to try, in this order.
+
+        Raises InputError where the key heads cannot be shared out evenly.
+        """
+        heads, few = self.heads, self.n_kv_heads
+        if few is None:
+            return tuple(n for n in range(1, heads + 1) if heads % n == 0)
+        if heads % few:
+            raise InputError(
+                f"n_kv_heads must divide the heads of a function, got {few} with {heads}; "
+                f"for example n_heads={2 * few}"
+            )
+        return (heads // few,)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -1,0 +1,55 @@
+"""Weights held against others that should be the same, and the factor between their logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .black_box import Array
+from .positions import about_means
+from .seen_logits import LEAST_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`off` is the largest difference of log weights, inf where other keys are seen.
+
+    `slope` is what multiplies the logits of the one to give those of the other, None where no row
+    shows two keys; `left` is the root mean square of what that leaves.
+    """
+
+    off: float
+    slope: float | None
+    left: float
+
+    def scaled(self, room: float) -> bool:
+        """Whether they differ by a factor of the logits alone."""
+        return self.slope is not None and self.left <= room and abs(self.slope - 1) > room
+
+    def times(self, factor: float) -> float | None:
+        """The factor of the one where `factor` is that of the other."""
+        return None if self.slope is None else factor * self.slope
+
+
+def compared(weights: Array, wanted: Array) -> Compared:
+    """Weights (head, query, key) beside those wanted; rows that are nan in both are the same.
+
+    Examples:
+        >>> x = np.array([[[0.3, 0.1, -0.6], [0.0, 1.0, 0.5]]])
+        >>> once, twice = (np.exp(n * x) / np.exp(n * x).sum(-1, keepdims=True) for n in (1, 2))
+        >>> round(compared(twice, once).slope, 12)
+        2.0
+
+    """
+    seen, there = (np.nan_to_num(x) >= LEAST_WEIGHT for x in (weights, wanted))
+    kept = seen & there
+    logs = [np.log(np.where(kept, x, 1.0)) for x in (weights, wanted)]
+    y, x = (about_means(log, kept) for log in logs)
+    below = float((x * x).sum())
+    slope = float((x * y).sum() / below) if below else None
+    left = float(np.sqrt(((y - (slope or 0.0) * x) ** 2).sum() / max(int(kept.sum()), 1)))
+    clearly = (np.nan_to_num(x) >= 10 * LEAST_WEIGHT for x in (weights, wanted))
+    hidden = any((sure & ~other).any() for sure, other in zip(clearly, (there, seen), strict=True))
+    off = np.inf if hidden else float(np.abs(logs[0] - logs[1]).max(initial=0.0))
+    return Compared(off, slope, left)
