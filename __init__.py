@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from .reports.arrays import audit_logits as audit_logits
     from .reports.result import Result as Result
+    from .simulations.audit.assertion import assert_logit_scale as assert_logit_scale
     from .simulations.audit.black_box import ProbeError as ProbeError
     from .simulations.audit.probe import Probe as Probe
-    from .simulations.audit.probe import assert_logit_scale as assert_logit_scale
     from .simulations.audit.probe import probe_factor as probe_factor
     from .simulations.own_laws import register_elements as register_elements
     from .stats.assertions import assert_logit_variance as assert_logit_variance
@@ -56,7 +56,7 @@ _HOMES = {
     "Result": "reports.result",
     "Row": "stats.decision",
     "audit_logits": "reports.arrays",
-    "assert_logit_scale": "simulations.audit.probe",
+    "assert_logit_scale": "simulations.audit.assertion",
     "assert_logit_variance": "stats.assertions",
     "assert_matches": "stats.assertions",
     "assert_unit_logits": "stats.assertions",

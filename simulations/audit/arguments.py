@@ -27,8 +27,9 @@ VAR_POSITIONAL, VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Paramete
 
 
 def argument_findings(subject: Subject, form: Form, base: Point) -> Iterator[Finding]:
-    """A finding for each argument whose name says what it should do."""
-    for name, default in named_arguments(subject.attention).items():
+    """A finding for each argument whose name says what it should do, and one for the others."""
+    named = named_arguments(subject.attention)
+    for name, default in named.items():
         role = role_of(name)
         if role is None:
             continue
@@ -43,6 +44,9 @@ def argument_findings(subject: Subject, form: Form, base: Point) -> Iterator[Fin
         except (Exception, SystemExit) as error:  # what it raises says why it cannot be used
             said = f"The argument {name}= could not be tried: {first_line(error)}."
             yield Finding("argument", where, "measured", said)
+    if others := [f"{name}=" for name in named if role_of(name) is None]:
+        said = f"Not looked at, since the name does not say what it does: {', '.join(others)}."
+        yield Finding("arguments", f"{len(others)} more", "measured", said, "unknown-arguments")
 
 
 def named_arguments(attention: Any) -> dict[str, Any]:
@@ -50,7 +54,8 @@ def named_arguments(attention: Any) -> dict[str, Any]:
     named: dict[str, Any]
     try:
         parameters = inspect.signature(attention).parameters.values()
-        named = {p.name: p.default for p in [*parameters][3:]}
+        open_ended = (VAR_POSITIONAL, VAR_KEYWORD)
+        named = {p.name: p.default for p in [*parameters][3:] if p.kind not in open_ended}
     except Exception:  # a foreign object may raise anything when it is looked at
         said = (getattr(attention, "__doc__", None) or "").partition("->")[0]
         named = dict.fromkeys(re.findall(r"(\w+)\s*=", said))

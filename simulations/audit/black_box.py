@@ -1,25 +1,15 @@
-"""Call an attention function that may want any axis order and any framework's arrays.
-
-Arrays are NumPy's where the function takes them, else torch's or JAX's where these are already
-loaded; nothing is imported. Of the layouts tried, one is right when the output has the shape of
-the values and is not the values themselves: over the wrong axis each query meets one key only.
-"""
+"""Call an attention function whose axis order and kind of arrays are known."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...stats.arrays import LAYOUTS, as_numpy, rounding_of
+from ...stats.arrays import as_numpy, rounding_of
 from ...stats.shown import error_said
 
 Array = NDArray[np.float64]
@@ -28,7 +18,6 @@ Attention = Callable[[Any, Any, Any], Any]
 ToArray = Callable[[NDArray[np.float32]], Any]
 
 LEAST_WIDTH = 16  # of the values, where d_k is less: keys that are seen in one call
-_ECHO = 1e-3  # weights this near to 0 and 1 throughout are values that came back
 
 
 class ProbeError(AssertionError):
@@ -60,16 +49,19 @@ class BlackBox:
     `more` are further arguments of every call, made from NumPy's arrays by `to_array`. `inner` is
     how many heads the function makes of its last axis by itself, 0 where it makes none: heads are
     then handed over side by side. `sharing` query heads share one key head, side by side or, where
-    `tiled`, as far apart as there are key heads.
+    `tiled`, as far apart as there are key heads. Where `single` it gets one query at a time. `kind`
+    is what its arrays are called.
     """
 
     attention: Attention
-    layout: str
-    to_array: ToArray
+    layout: str = ""
+    to_array: ToArray = np.asarray
     more: Mapping[str, Any] = field(default_factory=dict)
     inner: int = 0
     sharing: int = 1
     tiled: bool = False
+    single: bool = False
+    kind: str = ""
 
     def key_heads(self, heads: int) -> NDArray[np.int64]:
         """Of each query head, which key head it meets (grouped-query attention)."""
@@ -96,6 +88,13 @@ class BlackBox:
 
         In layouts without heads only the first is handed over.
         """
+        if self.single and q.shape[1] > 1:
+            each = [self.call(q[:, [i]], k, v) for i in range(q.shape[1])]
+            out, saw_q = (
+                np.concatenate(x, 1) for x in ([s.out for s in each], [s.q for s in each])
+            )
+            changed = any(seen.changed for seen in each)
+            return replace(each[0], out=out, q=saw_q, changed=changed)
         heads = self.heads(q)
         given = [self.to_array(self._placed(x)) for x in self.handed(q, k, v)]
         # copied before the call: a function may scale q in place
@@ -162,87 +161,8 @@ class BlackBox:
         return taken.swapaxes(0, 1) if self.layout == "blhd" else taken
 
 
-def by_position(attention: Any) -> Any:
-    """The function as one of (q, k, v), where it takes its first three arguments by name alone."""
-    try:
-        first = [*inspect.signature(attention).parameters.values()][:3]
-    except Exception:  # a foreign object may raise anything when it is looked at
-        return attention
-    if len(first) < 3 or any(p.kind is not p.KEYWORD_ONLY for p in first):
-        return attention
-
-    @functools.wraps(attention)
-    def called(q: Any, k: Any, v: Any, **more: Any) -> Any:
-        return attention(**dict(zip((p.name for p in first), (q, k, v), strict=True)), **more)
-
-    return called
-
-
 def first_output(out: Any) -> Any:
     """The output of a call: the first of a tuple, a list or a dictionary, else the whole."""
     if isinstance(out, Mapping):
         out = tuple(out.values())
     return out[0] if isinstance(out, tuple | list) and out else out
-
-
-def open_box(
-    attention: Attention,
-    q: Array,
-    k: Array,
-    layouts: Sequence[str],
-    dtype: str,
-    array: ToArray | None,
-    complain: Callable[[Array], str] | None = None,
-    sharing: int = 1,
-) -> BlackBox:
-    """The function with the first of the layouts and kinds of array that give weights over keys.
-
-    `complain` says what is wrong with weights (head, query, key), "" if nothing; `sharing` heads
-    share a key head. Raises ProbeError, with what each attempt met, where no layout and no kind of
-    array will do.
-    """
-    tried: dict[str, str] = {}
-    first: BaseException | None = None
-    makers = {"given arrays": array} if array else dict(array_makers(dtype))
-    for kind, to_array in makers.items():
-        for name in layouts:
-            box = BlackBox(attention, name, to_array, sharing=sharing)
-            try:
-                said = (complain or complaint)(box.weights(q, box.shared(k))[0])
-            except (Exception, SystemExit) as error:
-                # whatever it raises, the next layout or framework may be the one it wants
-                first = first or error.__cause__ or error
-                said = str(error) if isinstance(error, ProbeError) else error_said(error)
-            if not said:
-                return box
-            tried[f"{name}, {kind}"] = said
-    met = "".join(f"\n  {attempt}: {said}" for attempt, said in tried.items())
-    raise ProbeError(
-        f"attention(q, k, v) gave no weights over {k.shape[1]} keys; name its layout "
-        f"({', '.join(LAYOUTS)}), or array= to make its arrays from NumPy's{met}"
-    ) from first
-
-
-def complaint(weights: Array) -> str:
-    """What is wrong with weights (head, query, key), or ""."""
-    finite = weights[np.isfinite(weights).all(-1)]
-    if not finite.size:
-        return "outputs are not finite"
-    if finite.min() < -_ECHO or finite.sum(-1).max() > 1 + 10 * _ECHO:
-        return "outputs are no weighted means of the values"
-    if np.abs(weights - np.eye(weights.shape[1])).max() < _ECHO:
-        return "the values came back: each query met one key only, so is this the axis of the keys?"
-    return ""
-
-
-def array_makers(dtype: str) -> Iterator[tuple[str, ToArray]]:
-    """NumPy first, then what is loaded: a function that takes NumPy's arrays needs no other."""
-    if dtype == "bfloat16":
-        with suppress(ImportError):
-            importlib.import_module("ml_dtypes")  # it comes with JAX, and names the type to NumPy
-    if dtype != "bfloat16" or "ml_dtypes" in sys.modules:
-        yield "NumPy arrays", lambda x: x.astype(np.dtype(dtype))
-    if (torch := sys.modules.get("torch")) is not None:
-        yield "torch tensors", lambda x: torch.from_numpy(x).to(getattr(torch, dtype))
-    if (jnp := sys.modules.get("jax.numpy")) is not None:
-        yield "JAX arrays", lambda x: jnp.asarray(x, dtype=dtype)

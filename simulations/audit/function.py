@@ -15,11 +15,12 @@ from ...stats.decision import Verdict
 from ...stats.failures import InconclusiveError
 from ..devices import keep_compilations
 from .arguments import argument_findings, required_arguments
-from .black_box import ProbeError, by_position
+from .black_box import ProbeError
 from .form import Form
 from .forms import find_form
 from .guard import guarded
 from .lengths import length_findings
+from .opening import by_position
 from .outputs import batch_of_two, leaves_arguments, row_sums, values_through, wrong_axis
 from .positions import position_findings
 from .precision import precision_findings

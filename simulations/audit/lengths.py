@@ -42,29 +42,49 @@ def _of_length(subject: Subject, queries: int, factor: float, given: str) -> Ite
         said = f"With {met} it fails: {first_line(error)}."
         yield Finding("lengths", place, "measured", said, "equal-lengths")
         return
-    first, last = (compared(seen, _among_all(subject, few, k, end)) for end in (False, True))
+    wanted = [_among_all(subject, few, k, end) for end in (False, True)]
+    first, last = (compared(seen, weights) for weights in wanted)
     room = 10 * subject.rtol
     best = min(first, last, key=lambda one: one.off)
+    scaled = next((one for one in (first, last) if one.scaled(room)), None)
+    measured = (scaled or best).times(factor)
     if best.off <= room:
-        measured = best.times(factor)
         yield Finding("lengths", place, "match", "", None, factor, measured, room)
         if max(first.off, last.off) > room:
             keys = int((np.nan_to_num(seen) > 0).any((0, 1)).sum())
             yield _aligned(place, met, keys, last.off <= room)
-    elif (scaled := next((x for x in (first, last) if x.scaled(room)), None)) is not None:
-        measured = scaled.times(factor)
+    elif scaled is not None and not _fewer(seen, wanted[0]):
         said = (
             f"The factor depends on the number of queries: {factor:.6g} with {N_KEYS} of them, "
             f"{measured:.6g} with {met}."
         )
         slug = "factor-by-queries"
         yield Finding("lengths", place, "mismatch", said, slug, factor, measured, room)
+    elif compared(*wanted).off <= room:  # places do not matter, so that lengths should not
+        yield _wrong(place, met, seen)
     else:
         said = (
             f"With {met}, weights are not those of the same queries among as many as keys: is it "
             "made for equal lengths? Not judged."
         )
         yield Finding("lengths", place, "measured", said, "other-lengths")
+
+
+def _fewer(seen: Array, wanted: Array) -> bool:
+    """Whether keys have no weight in any row that have some among as many queries as keys."""
+    return bool(((seen <= 0).all((0, 1)) & (wanted > 0).any((0, 1))).any())
+
+
+def _wrong(place: str, met: str, seen: Array) -> Finding:
+    """Weights that change with the number of queries, where nothing depends on places."""
+    used = int((seen > 0).any((0, 1)).sum())
+    if used < N_KEYS:
+        said = f"With {met}, only {used} keys have any weight."
+        return Finding(
+            "lengths", place, "mismatch", said, "keys-dropped", float(N_KEYS), float(used)
+        )
+    said = f"With {met}, weights are not those of the same queries among as many as keys."
+    return Finding("lengths", place, "mismatch", said, "other-lengths")
 
 
 def _among_all(subject: Subject, few: Array, k: Array, at_end: bool) -> Array:

@@ -18,6 +18,7 @@ from .form import Form, floor_of
 from .scaling import first_line
 from .seen_logits import LEAST_WEIGHT, seen_in_range
 from .subject import N_KEYS, Subject
+from .windows import VANISHING, built_in
 
 MANY = 272  # two blocks of 128 keys and a rest of 16
 MANY_COARSE = 144  # in half precision, which NumPy multiplies slowly
@@ -90,7 +91,8 @@ def position_findings(
     said = f"The factor depends on the number of keys: {base.factor:.6g} at {base.n_keys}."
     finding = _found(rows, right, base.factor, factor, allowed, said, "factor-by-length")
     more = [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)]
-    return more, [finding, *([] if form.slug == "l2-distance" else _added(rows))]
+    shifted = [] if form.slug == "l2-distance" else _added(rows)
+    return more, [finding, *built_in(rows.weights), *shifted]
 
 
 def _added(rows: _Rows) -> list[Finding]:
@@ -196,8 +198,9 @@ def _lost(rows: _Rows) -> Finding | None:
     if np.triu(unseen).sum() == np.triu(np.ones_like(unseen)).sum():
         unseen = unseen[:, :-1]  # strictly causal: no row may see the last key
     lost = np.flatnonzero(unseen.all(0))
-    if not len(lost):
-        return None
+    beside = np.setdiff1d(np.clip([*(lost - 1), *(lost + 1)], 0, rows.keys - 1), lost)
+    if not len(lost) or rows.weights[..., beside].max(initial=0.0) < VANISHING:
+        return None  # what is added to logits far away makes weights too small for the type
     said = f"{len(lost)} of {rows.keys} keys have no weight in any row, the first is key {lost[0]}."
     return _found(rows, False, rows.keys, rows.keys - len(lost), 0.0, said, "keys-dropped")
 

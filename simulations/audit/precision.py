@@ -27,7 +27,8 @@ def precision_findings(subject: Subject, form: Form, base: Point) -> list[Findin
 
 def _of_dtype(subject: Subject, dtype: str, form: Form, base: Point) -> list[Finding]:
     try:
-        other = opened(subject.attention, subject.options, dtype, subject.box.layout)
+        box = subject.box
+        other = opened(subject.attention, subject.options, dtype, box.layout, box.kind)
         other = replace(other, d_k=subject.d_k)
         factor = form.factor(other.box, *subject.draw(subject.d_k))
     except (Exception, SystemExit) as error:  # many kernels take some precisions alone

@@ -13,8 +13,8 @@ from .key_heads import in_its_order, served
 from .subject import Subject
 
 _TILED = (
-    "Key head g serves query heads g, g + {0}, ... ({1} heads of q, {0} of k: tiled); in others' "
-    "code and checkpoints it serves neighbours."
+    "Key head g serves query heads g, g + {0}, ... ({1} heads of q, {0} of k: tiled), where torch, "
+    "JAX, transformers and their checkpoints let neighbours share it (repeat_interleave)."
 )
 
 
@@ -62,7 +62,7 @@ def _of_order(box: BlackBox, heads: int) -> list[Finding]:
     where = f"{heads} heads, {few} of k"
     if box.tiled:
         said = _TILED.format(few, heads)
-        return [Finding("key heads", where, "measured", said, "key-heads-tiled")]
+        return [Finding("key heads", where, "mismatch", said, "key-heads-tiled")]
     return [Finding("key heads", where, "match")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,8 +13,9 @@ import numpy as np
 
 from ...stats.arrays import LAYOUTS, ROUNDING
 from ...stats.audit.options import AuditOptions
-from .black_box import Array, BlackBox, ProbeError, open_box
+from .black_box import Array, BlackBox, ProbeError
 from .key_heads import in_its_order
+from .opening import array_makers, open_box
 
 AXES = {"b": "batch", "h": "heads", "l": "length", "d": "d_k"}
 N_KEYS = 16
@@ -57,44 +58,56 @@ class Subject:
     def axes(self) -> str:
         """The layout with its axes in words."""
         axes = AXES | ({"d": f"{self.box.inner} heads x d_k"} if self.box.inner else {})
-        return f"{self.box.layout} ({', '.join(axes[axis] for axis in self.box.layout)})"
+        single = ", one query at a time" if self.box.single else ""
+        return f"{self.box.layout} ({', '.join(axes[axis] for axis in self.box.layout)}){single}"
 
 
-def opened(attention: Any, options: AuditOptions, dtype: str, layout: str | None = None) -> Subject:
+def opened(
+    attention: Any, options: AuditOptions, dtype: str, layout: str | None = None, kind: str = ""
+) -> Subject:
     """The function, opened at the first head dimension that it takes, 64 before others.
 
-    Raises ProbeError, with what each attempt met, where it takes none.
+    `layout` and `kind` of arrays are what is known of it. Raises ProbeError, with what each attempt
+    met, where it takes none.
     """
     sizes = sorted(options.sizes, key=lambda size: (size != 64, -size))
     layout = layout or options.layout
     failed: dict[tuple[str, ...], ProbeError] = {}
-    for (sharing, layouts), size in product(_ways(options, layout), sizes[:3]):
-        blank = BlackBox(attention, "", lambda x: x)
+    makers = array_makers(dtype, kind)
+    for (blank, layouts), size in product(_ways(attention, options, layout), sizes[:3]):
         rtol = 1e-5 if dtype in ("float32", "float64") else 1e-2
-        subject = Subject(attention, blank, options, size, rtol)
+        subject = Subject(attention, BlackBox(attention), options, size, rtol)
         q, k = subject.draw(size)
         try:
-            box = open_box(attention, q, k, layouts, dtype, None, refusal, sharing)
+            box = open_box(blank, q, k, layouts, makers, refusal)
         except ProbeError as error:
             failed.setdefault(layouts, error)
             continue
         box = in_its_order(box, q, k)
         coarse = box.weights(q, box.shared(k))[3] > ROUNDING["float32"]  # returned may be half
         found = replace(subject, box=box, rtol=1e-2 if coarse else rtol)
-        return found if sharing > 1 else _with_heads_inside(found, layout)
-    raise max(failed.items(), key=lambda item: len(item[0]))[1]
+        whole = box.sharing == 1 and not box.single
+        return _with_heads_inside(found, layout) if whole else found
+    raise failed[max(failed, key=len)]
 
 
-def _ways(options: AuditOptions, layout: str) -> list[tuple[int, tuple[str, ...]]]:
-    """How many heads share a key head, and layouts: a function of one layout alone comes last.
+def _ways(
+    attention: Any, options: AuditOptions, layout: str
+) -> Iterator[tuple[BlackBox, tuple[str, ...]]]:
+    """Heads of k that are shared or not, and layouts; last, one query at a time.
 
-    Keys that are repeated for their heads would be repeated along the length without heads.
+    Layouts without heads come after all with heads: keys that a function repeats for its heads
+    would be repeated along the length there.
     """
-    if layout != "auto":
-        return [(sharing, (layout,)) for sharing in options.sharings]
-    with_heads = tuple(name for name in LAYOUTS if "h" in name)
-    last = [(1, LAYOUTS)] if options.n_kv_heads is None else []
-    return [*((sharing, with_heads) for sharing in options.sharings), *last]
+    layouts = LAYOUTS if layout == "auto" else (layout,)
+    with_heads = tuple(name for name in layouts if "h" in name)
+    for sharing in options.sharings:
+        if with_heads:
+            yield BlackBox(attention, sharing=sharing), with_heads
+    if options.n_kv_heads is None:
+        yield BlackBox(attention), layouts
+    for sharing in options.sharings:
+        yield BlackBox(attention, sharing=sharing, single=True), layouts
 
 
 def _with_heads_inside(subject: Subject, layout: str) -> Subject:

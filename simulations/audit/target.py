@@ -18,8 +18,8 @@ from ...stats.checks import InputError, near_names
 from ...stats.shown import error_said, shortened
 from ..taps.audit import audit_model
 from ..taps.hub import hub_model
-from ..taps.library import library_model
-from ..taps.models import Model, framework_of, is_factory, made_by
+from ..taps.library import is_layer, library_model
+from ..taps.models import Model, as_function, framework_of, is_factory, made_by
 from .guard import guarded
 
 EXTRAS = ("torch", "flax", "keras", "equinox", "transformers")
@@ -39,7 +39,9 @@ def audit_target(target: Any, options: AuditOptions) -> Audit:
 
 def _audit_object(found: Any, name: str, options: AuditOptions) -> Audit:
     if framework_of(found):
-        return _audit_model(library_model(found, name, options), options)
+        if is_layer(found) or (called := as_function(found)) is None:
+            return _audit_model(library_model(found, name, options), options)
+        found = called
     if is_factory(found):
         return _audit_model(made_by(found, name), options)
     if not callable(found):

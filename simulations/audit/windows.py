@@ -1,4 +1,4 @@
-"""Arguments that say which keys a query sees by their distance: causal, and a window."""
+"""Which keys a query sees by their distance: of itself, by a causal flag, in a window."""
 
 from __future__ import annotations
 
@@ -14,6 +14,36 @@ from .tried import dead, weights_with
 _SEEN = 1e-6
 _AHEAD = np.arange(N_KEYS)[None, :] - np.arange(N_KEYS)[:, None]  # key less query
 _WINDOW = 4
+VANISHING = 1e-30  # weights near this may be 0 though their key is seen
+
+
+def built_in(weights: Array) -> list[Finding]:
+    """What masks of the function's own leave to a query; one later key alone is a mistake.
+
+    `weights` (head, query, key) are those of as many queries as keys.
+    """
+    seen = np.asarray((np.nan_to_num(weights) > 0).any(0))
+    queries, keys = seen.shape
+    if seen.all() or weights[weights > 0].min(initial=1.0) < VANISHING:
+        return []  # a weight of 0 may be one too small for the type
+    ahead = np.arange(keys)[None, :] - np.arange(queries)[:, None]
+    first, last = int(ahead[seen].min(initial=0)), int(ahead[seen].max(initial=0))
+    where = f"{keys} keys"
+    if not np.array_equal(seen, (ahead >= first) & (ahead <= last)):
+        said = f"A query sees {seen.sum(1).mean():.4g} of {keys} keys on the mean, in no band."
+        return [Finding("keys seen", where, "measured", said, "mask")]
+    start = "0" if first == 1 - keys else _place(first)
+    end = str(keys - 1) if last == keys - 1 else _place(last)
+    said = f"Without any mask query i sees keys {start} to {end}"
+    if last == 1 and first == 1 - keys:
+        said += ", the one after its own too: is a causal mask off by one?"
+        return [Finding("keys seen", where, "mismatch", said, "causal-off-by-one")]
+    cause = "causal" if first == 1 - keys and last < 1 else "window"
+    return [Finding("keys seen", where, "measured", f"{said}.", cause)]
+
+
+def _place(distance: int) -> str:
+    return f"i{distance:+d}" if distance else "i"
 
 
 def causal_findings(subject: Subject, name: str) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ def audit_model(model: Model, options: AuditOptions) -> Audit:
         said = "No attention softmax was found: compiled and fused kernels keep their logits to "
         said += "themselves; audit the function of (q, k, v) that they compute, as pkg.mod:attr."
         nothing = Finding("softmax", "module", "undecided", said, "not-found")
-        return Audit(model.name, "module", (nothing,), facts, options.expected)
+        return Audit(model.name, "module", (nothing,), facts, options.wanted)
     draws = len(drawn[0].layers)
     facts["weights"] = f"{draws} draws" if draws > 1 else "one draw, as they are"
     facts["tokens"] = model.tokens
@@ -39,7 +39,7 @@ def audit_model(model: Model, options: AuditOptions) -> Audit:
         findings += [_scale(layer, model, options), *variances(layer, model, tests)]
     for layer in drawn:
         findings += figures(layer)
-    return Audit(model.name, "module", tuple(findings), facts, options.expected)
+    return Audit(model.name, "module", tuple(findings), facts, options.wanted)
 
 
 def _drawn(model: Model, options: AuditOptions) -> list[Draws]:
@@ -64,7 +64,7 @@ def _drawn(model: Model, options: AuditOptions) -> list[Draws]:
 
 
 def _expected(model: Model, options: AuditOptions, layer: int, d_k: int) -> tuple[float, str]:
-    if options.expected is None and model.scale is not None:
+    if options.wanted is None and model.scale is not None:
         return model.scale(layer, d_k)
     return scale_factor(Case(d_k, scale=options.convention)), options.convention
 

@@ -61,6 +61,12 @@ LAYERS: dict[tuple[str, str], Known] = {
 _WAY_OUT = "write a function of seed that returns (module, inputs) and give its name"
 
 
+def is_layer(found: Any) -> bool:
+    """Whether a class, or the class of a module, is one of `LAYERS`."""
+    cls = found if isinstance(found, type) else type(found)
+    return (framework_of(found), cls.__name__) in LAYERS
+
+
 def library_model(found: Any, name: str, options: AuditOptions) -> Model:
     """The model of a known class, made with --d-model and --n-heads, or of one of its instances.
 

@@ -70,6 +70,18 @@ def _takes_q_k_v(target: Any, names: list[str]) -> bool:
     return [name.lower()[:1] for name in names] == ["q", "k", "v"]
 
 
+def as_function(module: Any) -> Any:
+    """The call of a module as a function, where what it takes first is q, k and v; else None."""
+    called = getattr(module, "forward", module)
+    try:
+        parameters = inspect.signature(called).parameters.values()
+    except Exception:  # a foreign object may raise anything when it is looked at
+        return None
+    names = [p.name.lower()[:1] for p in parameters][:3]
+    bound = not isinstance(module, type) and framework_of(module) != "flax.linen"
+    return called if names == ["q", "k", "v"] and bound else None
+
+
 def _needed(target: Any) -> list[str]:
     """Names of the arguments that a function cannot be called without."""
     return [

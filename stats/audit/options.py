@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from ..arrays import LAYOUTS, ROUNDING
 from ..cases import Case
-from ..checks import MAX_D_K, InputError, choice, count, integer_range, no_duplicates
+from ..checks import MAX_D_K, InputError, choice, count, integer_range, no_duplicates, positive
 from ..conventions import parse_scale, scale_factor
 from ..request import options_of
 
@@ -19,8 +19,8 @@ class AuditOptions:
     Parameters
     ----------
     expected
-        Convention of the scale, as --scale writes it: none, sqrt-dk, dk, constant:C, power:P, ...
-        (sqrt-dk where neither this nor the target says otherwise).
+        Convention of the scale, as --scale writes it: none, sqrt-dk, dk, constant:C, power:P, ...,
+        or the factor as a number (sqrt-dk where neither this nor the target says otherwise).
     dk
         Head dimensions at which a function is probed; one for a checkpoint that has no config.json.
     layout
@@ -50,9 +50,20 @@ class AuditOptions:
     seed: str = "0"
 
     @property
+    def wanted(self) -> str | None:
+        """The convention that is expected by name, that of a number too; None where none is."""
+        if self.expected is None:
+            return None
+        try:
+            factor = float(str(self.expected))
+        except ValueError:
+            return str(self.expected)
+        return f"constant:{1 / positive('expected', factor):.15g}"
+
+    @property
     def convention(self) -> str:
         """The convention expected of a target that declares none."""
-        return self.expected or "sqrt-dk"
+        return self.wanted or "sqrt-dk"
 
     @property
     def heads(self) -> int:

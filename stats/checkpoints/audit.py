@@ -54,19 +54,19 @@ def audit_checkpoint(checkpoint: Checkpoint, options: AuditOptions) -> Audit:
         options.n_heads,
         options.n_kv_heads,
         sizes[0] if len(sizes) == 1 else None,
-        None if declares else options.expected,
+        None if declares else options.wanted,
     )
     layers = [read_layer(checkpoint, attention) for attention in attentions(checkpoint, given)]
     findings = (
         *_broken(layers),
         *_empty(layers),
         *_copies(layers),
-        *_scales(layers, options.expected),
+        *_scales(layers, options.wanted),
         *initial_findings(layers),
         *_logits(layers),
         *_suspects(layers),
     )
-    return Audit(checkpoint.name, "checkpoint", findings, _facts(layers), options.expected)
+    return Audit(checkpoint.name, "checkpoint", findings, _facts(layers), options.wanted)
 
 
 def _facts(layers: Sequence[Layer]) -> dict[str, str]:

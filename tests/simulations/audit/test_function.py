@@ -281,6 +281,8 @@ def test_the_result_of_a_python_call():
     ("options", "said"),
     [
         ({"expected": "sqrt"}, "unknown scale 'sqrt'; did you mean"),
+        ({"expected": -0.5}, "expected must be a positive number, got -0.5"),
+        ({"expected": ["dk"]}, "unknown scale"),
         ({"dk": [0]}, "d_k must be a positive integer"),
         ({"layout": "bhdl"}, "unknown layout 'bhdl'"),
         ({"dtype": ["int8"]}, "unknown dtype 'int8'"),
@@ -292,6 +294,12 @@ def test_the_result_of_a_python_call():
 def test_wrong_options_are_refused(options, said):
     with pytest.raises(InputError, match=said):
         vv.audit(right, **options)
+
+
+@pytest.mark.parametrize("factor", [0.125, "0.125", np.float32(0.125)])
+def test_the_expected_factor_may_be_a_number(factor):
+    assert vv.audit(right, dk=[64], dtype=["float32"], expected=factor).verdict == "match"
+    assert vv.audit(right, dk=[48], dtype=["float32"], expected=factor).verdict == "mismatch"
 
 
 def test_bfloat16_and_float16_are_held_to_a_hundredth():

@@ -8,8 +8,9 @@ import time
 import numpy as np
 import pytest
 import verify_variance as vv
+from verify_variance.simulations.audit.assertion import assert_logit_scale
 from verify_variance.simulations.audit.black_box import ProbeError
-from verify_variance.simulations.audit.probe import Probe, assert_logit_scale, probe_factor
+from verify_variance.simulations.audit.probe import Probe, probe_factor
 from verify_variance.stats.arrays import LAYOUTS
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.failures import InconclusiveError
@@ -342,3 +343,30 @@ def test_numpy_alone_and_quick():
     started = time.perf_counter()
     vv.assert_logit_scale(right, d_k=[16, 64, 128])
     assert time.perf_counter() - started < 1.0  # some milliseconds, even where cores are shared
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        (lambda d: 1 / 8, "1/8, a constant, whatever d_k: 1/sqrt(d_k) of d_k = 64 alone"),
+        (lambda d: 1.0, "no scale, as in T5 and GPT-Neo, or where a divisor is missing"),
+        (lambda d: 1 / d, "1/d_k"),
+    ],
+)
+def test_several_head_dimensions_name_the_law(factor, said):
+    def attention(q, k, v):
+        p = np.exp(q @ k.swapaxes(-1, -2) * np.float32(factor(q.shape[-1])))
+        return p / p.sum(-1, keepdims=True) @ v
+
+    with pytest.raises(AssertionError) as caught:
+        assert_logit_scale(attention, d_k=[40, 64])
+    assert said in str(caught.value).splitlines()[0]
+
+
+def test_factors_are_shown_in_the_digits_that_tell_them_apart():
+    def attention(q, k, v):
+        p = np.exp(q @ k.swapaxes(-1, -2) / np.float32(8 + 1e-3))
+        return p / p.sum(-1, keepdims=True) @ v
+
+    with pytest.raises(AssertionError, match=r"measured factor 0\.124984 where 0\.125 = 1/8"):
+        assert_logit_scale(attention)

@@ -5,11 +5,12 @@ Nothing is drawn but the inputs, and those from a fixed seed: only rounding errs
 
 import numpy as np
 import pytest
+from verify_variance.simulations.audit.assertion import assert_logit_scale
 from verify_variance.simulations.audit.black_box import BlackBox
 from verify_variance.simulations.audit.compared import compared
 from verify_variance.simulations.audit.function import audit_function
 from verify_variance.simulations.audit.key_heads import in_its_order, served
-from verify_variance.simulations.audit.probe import assert_logit_scale, probe_factor
+from verify_variance.simulations.audit.probe import probe_factor
 from verify_variance.stats.audit.options import audit_options
 from verify_variance.stats.checks import InputError
 
@@ -121,10 +122,10 @@ def test_attention_made_for_fewer_heads_of_k_is_audited_as_it_is(attention, wher
 @pytest.mark.parametrize(
     "attention", [repeated(2, tile=True), repeated(tile=True), capped_and_tiled]
 )
-def test_heads_in_the_other_order_are_told_and_not_judged(attention):
+def test_heads_in_another_order_than_everybodys_are_caught(attention):
     audit = audited(attention)
-    assert audit.verdict == "match"
-    assert ("4 heads, 2 of k", "measured", "key-heads-tiled") in of(audit, "key heads")
+    assert {f.cause for f in audit.findings if f.verdict == "mismatch"} == {"key-heads-tiled"}
+    assert ("4 heads, 2 of k", "mismatch", "key-heads-tiled") in of(audit, "key heads")
 
 
 def test_six_heads_share_two_or_three_of_k():
@@ -203,6 +204,44 @@ def test_a_factor_that_depends_on_the_number_of_queries_is_caught():
     assert found.measured == pytest.approx(0.125 / (1 + np.log(16)), rel=1e-4)
 
 
+def cut(q, k, v):
+    return attend(q, k[..., : q.shape[-2], :], v[..., : q.shape[-2], :])
+
+
+def by_ratio(q, k, v):
+    return attend(q, k, v, k.shape[-2] / q.shape[-2])
+
+
+def one_more_by_queries(q, k, v):
+    more = np.zeros((*q.shape[:-1], k.shape[-2]), "f")
+    more[..., 0] = max(16 - q.shape[-2], 0) / 16
+    return softmax(q @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5) + more) @ v
+
+
+@pytest.mark.parametrize(
+    ("attention", "cause"),
+    [
+        (cut, "keys-dropped"),
+        (by_ratio, "factor-by-queries"),
+        (one_more_by_queries, "other-lengths"),
+    ],
+)
+def test_lengths_that_change_the_weights_are_caught(attention, cause):
+    audit = audited(attention)
+    assert {f.cause for f in audit.findings if f.verdict == "mismatch"} == {cause}
+
+
+def test_a_window_made_for_equal_lengths_is_not_judged_at_others():
+    def window(q, k, v):  # the mask of one query hides nothing
+        n = q.shape[-2]
+        i = np.arange(n)
+        return attend(q, k, v, mask=np.abs(i[:, None] - i) < 4) if n != 5 else attend(q, k, v)
+
+    audit = audited(window)
+    assert audit.verdict == "match"
+    assert ("1 query, 16 keys", "measured", "other-lengths") in of(audit, "lengths")
+
+
 def test_what_two_sets_of_weights_have_in_common():
     x = np.random.default_rng(2).standard_normal((2, 3, 6))
     same = compared(softmax(x), softmax(x))
@@ -221,3 +260,16 @@ def test_the_assertion_takes_fewer_heads_of_k():
         assert_logit_scale(repeated(2, lambda *_: 8.0), n_heads=4, n_kv_heads=2)
     with pytest.raises(InputError, match="n_kv_heads must divide n_heads, got 3 with 4"):
         probe_factor(repeated(), 64, n_heads=4, n_kv_heads=3)
+
+
+@pytest.mark.parametrize("few", [None, 1])
+def test_a_function_of_one_query_at_a_time_is_audited_so(few):
+    def decode(q, k, v):
+        if q.shape[-2] != 1 or (few and k.shape[1] != few):
+            raise ValueError("one query, please")
+        return attend(q, k, v)
+
+    audit = audited(decode)
+    assert audit.verdict == "match"
+    assert audit.facts["layout"].endswith(", one query at a time")
+    assert audited(lambda q, k, v: decode(q / 8, k, v)).verdict == "mismatch"
