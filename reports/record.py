@@ -159,15 +159,7 @@ def row_record(row: Row, *, predicted: bool = False) -> Record:
     )
     shown = {
         "quantity": row.quantity,
-        "d_k": case.d_k,
-        "n_keys": case.n_keys,
-        "elements": case.elements if _has_vectors(case) else None,
-        "weights": case.weights,
-        "ensemble": _ensemble(case),
-        "scale": case.scale,
-        "transform": "+".join(case.transform) or None,
-        "dtype": case.dtype,
-        "parameters": case.parameters(),
+        **case_record(case),
         "draws": estimate.draws if estimate else None,
         "theory": list(theory) if isinstance(theory, tuple) else theory,
         "theory_kind": reference.kind,
@@ -192,9 +184,20 @@ def row_record(row: Row, *, predicted: bool = False) -> Record:
     return {name: plain_data(value) for name, value in shown.items()}
 
 
-def _has_vectors(case: Case) -> bool:
-    """Whether q and k have element laws of their own."""
-    return case.d_k is not None and case.weights is None
+def case_record(case: Case) -> Record:
+    """What a row says of its case."""
+    has_vectors = case.d_k is not None and case.weights is None
+    return {
+        "d_k": case.d_k,
+        "n_keys": case.n_keys,
+        "elements": case.elements if has_vectors else None,
+        "weights": case.weights,
+        "ensemble": _ensemble(case),
+        "scale": case.scale,
+        "transform": "+".join(case.transform) or None,
+        "dtype": case.dtype,
+        "parameters": case.parameters(),
+    }
 
 
 def _ensemble(case: Case) -> str:

@@ -17,14 +17,10 @@ from .weights.schemes import default_scale
 
 
 def default_scales(quantity: str, case: Case) -> tuple[str, ...]:
-    """`none` for logit moments; `none` and `sqrt-dk` for row statistics of drawn q and k.
-
-    With weights, the one that models with this initialisation use.
-    """
-    if case.weights is not None:
-        return (default_scale(case.weights),)
-    rows = not QUANTITIES[quantity].of_pairs and case.logit_std is None
-    return ("none", "sqrt-dk") if rows else ("none",)
+    """`none` and `sqrt-dk` for row statistics of drawn q and k, else the case's default scale."""
+    plain = case.weights is None and case.logit_std is None
+    rows = plain and not QUANTITIES[quantity].of_pairs
+    return ("none", "sqrt-dk") if rows else (default_scale(case.weights),)
 
 
 def left_out(case: Case, quantity: str, asked: Iterable[str]) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from .weights.schemes import default_scale
+
 if TYPE_CHECKING:
     from .laws.samples import SampleLaw
 
@@ -30,7 +32,9 @@ class Case:
     weights) or one draw of tokens through one drawn pair of weights (`ensemble` tokens). `pair`
     says whether y is another token than x (off-diagonal) or x itself (diagonal).
 
-    `transform` lists variants of attention in the order in which they act.
+    Where `scale` is left out it is the initialisation's own, or none without `weights`; the case
+    says which. `transform` takes variants of attention, as names or in one text such as
+    `rope+causal`, and holds them in the one order in which they act, however they are written.
 
     `dtype` is the precision of the elements and of the stored logit. Their products and sums are
     float32 (float64 for float64) and softmax is `dtype`, unless `dtype_products`,
@@ -41,6 +45,8 @@ class Case:
         >>> case = Case(d_k=64, scale="sqrt-dk")
         >>> case.cell().scale, case.parameters()
         ('none', {})
+        >>> Case(weights="normal:0.02", d_model=768).scale, Case(transform="causal+rope").transform
+        ('sqrt-dk', ('rope:1', 'causal'))
 
     """
 
@@ -54,7 +60,7 @@ class Case:
     mean_k: float = 0.0
     correlation: float = 0.0
     logit_std: float | None = None
-    scale: str = "none"
+    scale: str = ""  # never left so
     dtype: str = "float32"
     weights: str | None = None
     d_model: int | None = None
@@ -68,6 +74,15 @@ class Case:
     dtype_softmax: str | None = None
     softmax: str = "stable"
     transform: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.scale:
+            object.__setattr__(self, "scale", default_scale(self.weights))
+        if self.transform:
+            from .transforms.stacks import canonical_transform
+
+            text = _composed(self.transform)
+            object.__setattr__(self, "transform", canonical_transform(text))
 
     @property
     def rounds(self) -> bool:
@@ -113,9 +128,14 @@ def _cell(case: Case) -> Case:
     return replace(case, scale="none", d_model=d_model, d_v=None)
 
 
+def _composed(transform: str | tuple[str, ...]) -> str:
+    return transform if isinstance(transform, str) else "+".join(transform)
+
+
 def _changed(case: Case) -> dict[str, object]:
-    values = {field.name: getattr(case, field.name) for field in fields(case)}
-    return {f.name: values[f.name] for f in fields(case) if values[f.name] != f.default}
+    defaults = {field.name: field.default for field in fields(case)} | {"scale": "none"}
+    values = {name: getattr(case, name) for name in defaults}
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 @dataclass(frozen=True, slots=True)

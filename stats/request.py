@@ -33,7 +33,9 @@ class CaseOptions:
         Keys in a softmax row (10 where a row statistic is asked for).
     scale
         What multiplies q.k: none, sqrt-dk, dk, constant:C (divides by C), power:P (by d_k^P),
-        sqrt-dmodel, inverse-layer:L, mscale:FACTOR:M, ... (see `verify-variance catalogue`).
+        sqrt-dmodel, inverse-layer:L, mscale:FACTOR:M, ... (see `verify-variance catalogue`). By
+        default the initialisation's own with weights, none without, and sqrt-dk beside none for
+        row statistics of drawn q and k.
     elements
         Law of the elements of q and k: normal, uniform, rademacher, laplace, student-t:NU, ...
         (see `verify-variance catalogue`).
@@ -68,7 +70,7 @@ class CaseOptions:
     weights
         Initialisation of W_Q and W_K that q and k come out of: lecun-normal, xavier-uniform,
         torch-linear, normal:0.02, t5, orthogonal, tied:NAME, ... (see `verify-variance catalogue`).
-        The scale is then the initialisation's own, sqrt-dk for most.
+        The scale is then the initialisation's own, sqrt-dk for most, where none is given.
     d_model
         Elements of a token, the fan-in of the weights; scale sqrt-dmodel needs it too.
     d_v

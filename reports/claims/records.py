@@ -14,7 +14,7 @@ from ...stats.claims.outcomes import Outcome
 from ...stats.claims.verdicts import Judged
 from ...stats.claims.wording import said, shown
 from ..files import read_text
-from ..record import ROW_KEYS, Record, make_record, plain_data
+from ..record import ROW_KEYS, Record, case_record, make_record, plain_data
 from .options import ClaimOptions
 
 SHIPPED = ("documents", "example")
@@ -120,9 +120,7 @@ def _numbers(outcome: Outcome) -> Record:
     if computed.reference is not None:
         row["formula"] = computed.reference.formula
     if case is not None and len(outcome.computed) == 1:
-        row |= {"d_k": case.d_k, "n_keys": case.n_keys, "scale": case.scale}
-        row |= {"elements": case.elements, "weights": case.weights, "dtype": case.dtype}
-        row["parameters"] = case.parameters()
+        row |= case_record(case)
     return row
 
 

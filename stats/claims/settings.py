@@ -40,7 +40,8 @@ def cases_of(setting: Setting, quantity: str) -> list[Case | None]:
         raise InputError(f"{quantity} needs a setting, got none; write setting = {{dk = 64}}")
     given = {key: _texts(value) for key, value in setting.items()}
     dk = CaseOptions.dk if "logit_std" in given else ()
-    options = options_of(CaseOptions, {"dk": dk, "scale": ("none",), **given})
+    scale = () if "weights" in given else ("none",)  # weights have scales of their own
+    options = options_of(CaseOptions, {"dk": dk, "scale": scale, **given})
     row = next((name for name in names if name in ROWS), None)
     probe = "entropy" if row or "logit_std" in given or names[0] in MEASURED else "variance"
     return [case for case, _ in requested_rows(replace(options, quantities=(probe,)))]

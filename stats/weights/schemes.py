@@ -209,7 +209,9 @@ def canonical_weights(text: str) -> str:
     return f"{'tied:' if tied else ''}{name}{number}"
 
 
-def default_scale(text: str) -> str:
-    """The scale that models with this initialisation use."""
+def default_scale(text: str | None) -> str:
+    """The scale that models with this initialisation use; none where there are no weights."""
+    if text is None:
+        return "none"
     name, _, _ = parse_weights(text)
     return WEIGHTS[name].scale

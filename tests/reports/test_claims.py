@@ -181,3 +181,14 @@ def telling_rows(result: Result) -> str:
 @pytest.mark.wide
 def test_the_readme_shows_what_the_claims_come_to(documents):
     assert telling_rows(documents) in README.read_text()
+
+
+def test_a_row_says_its_whole_case(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace("dk = 64", 'dk = 64, transform = "qk-rmsnorm"'))
+    (row,) = vv.check_claims(str(path)).record["rows"]
+    run = vv.verify(dk=64, transform="qk-rmsnorm", quantities="std", samples=100)
+    asked = run.record["rows"][0]
+    for name in ("elements", "weights", "ensemble", "scale", "transform", "dtype", "parameters"):
+        assert row[name] == asked[name]
+    assert row["transform"] == "qk-rmsnorm"

@@ -10,7 +10,8 @@ from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.claims.settings import Request
 
-CASE = Case(d_k=8, n_keys=4, weights="lecun-normal", d_model=16, tokens="normal")
+NONE = {"scale": "none", "tokens": "normal"}
+CASE = Case(d_k=8, n_keys=4, weights="lecun-normal", d_model=16, **NONE)
 SCALED = replace(CASE, scale="sqrt-dk")
 
 
@@ -61,7 +62,7 @@ def test_the_ratio_of_paired_draws_has_the_smaller_error():
 
 def test_unscaled_scores_get_smaller_gradients_and_weights_larger_ones():
     """What the missing factor does to the two, many standard errors away from 1."""
-    case = Case(d_k=32, n_keys=10, weights="xavier-normal", d_model=128, tokens="normal")
+    case = Case(d_k=32, n_keys=10, weights="xavier-normal", d_model=128, **NONE)
     scaled = replace(case, scale="sqrt-dk")
     scores = measure_request(Request("score_gradient", case, scaled), 1)
     weights = measure_request(Request("wq_gradient", case, scaled), 1)

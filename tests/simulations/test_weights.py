@@ -34,7 +34,7 @@ LIMIT = -special.ndtri(5e-9)  # each comparison has a false-alarm rate of 1e-8
 
 
 def through(weights, d_k=4, d_model=8, **more):
-    return Case(d_k=d_k, d_model=d_model, weights=weights, **more)
+    return Case(d_k=d_k, d_model=d_model, weights=weights, **{"scale": "none"} | more)
 
 
 CASES = [

@@ -1,5 +1,7 @@
 """What the options spell out: order, defaults, repeats, and one line for each bad value."""
 
+from dataclasses import replace
+
 import pytest
 from verify_variance.stats.case_rules import checked_case, default_scales
 from verify_variance.stats.cases import Case
@@ -71,6 +73,24 @@ def test_default_scales():
     assert default_scales("variance", Case()) == ("none",)
     assert default_scales("entropy", Case(n_keys=4)) == ("none", "sqrt-dk")
     assert default_scales("entropy", Case(d_k=None, logit_std=1.0)) == ("none",)
+
+
+def test_a_case_has_the_scale_of_its_initialisation_as_the_options_have():
+    for weights, scale in (("normal:0.02", "sqrt-dk"), ("t5", "none")):
+        case = Case(d_k=64, weights=weights, d_model=768)
+        assert case.scale == scale
+        assert rows(dk=64, weights=weights, d_model=768, quantities="std") == [(case, "std")]
+    plain = Case(d_k=64, weights="normal:0.02", d_model=768, scale="none")
+    assert (plain.scale, replace(case, weights="normal:0.02").scale) == ("none", "none")
+    assert '"scale"' not in plain.canonical()
+
+
+def test_transforms_of_a_case_are_named_in_any_form_and_order():
+    listed = ("rope:1", "softcap:50", "causal")
+    for written in ("causal+rope+softcap:50", ("causal", "softcap:50.0", "rope"), listed):
+        assert Case(transform=written).transform == listed
+    assert Case(transform="qk-rmsnorm").transform == ("qk-rmsnorm",)
+    assert Case(transform="none") == Case()
 
 
 def test_logit_moments_do_not_repeat_for_each_number_of_keys():

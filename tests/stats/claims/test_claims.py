@@ -6,9 +6,11 @@ from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.claims.claim import Trained
 from verify_variance.stats.claims.files import parse_claims
-from verify_variance.stats.claims.settings import requests_of
+from verify_variance.stats.claims.settings import cases_of, requests_of
 from verify_variance.stats.claims.values import Measured, Measurements, query_variance, tail
 from verify_variance.stats.claims.verdicts import Judged, judge_claims
+from verify_variance.stats.request import CaseOptions, options_from
+from verify_variance.stats.requested import requested_rows
 
 STD64 = 'quantity = "std"\nsetting = {dk = 64}\n'
 GRADIENT = (
@@ -129,6 +131,32 @@ def test_readings():
     assert "a: 8; b: 32; picking the reading that fits is post hoc" in why
 
 
+@pytest.mark.parametrize(
+    ("quantity", "setting"),
+    [
+        ("std", {"dk": 64, "weights": ["normal:0.02", "t5"], "d_model": 768}),
+        ("entropy", {"dk": [4, 8], "weights": "he-normal", "d_model": 64, "heads": 2}),
+        ("max_prob", {"dk": 64}),
+        ("max_prob", {"logit_std": [1, 2]}),
+        ("variance", {"dk": 64, "n_keys": 16, "transform": ["none", "top-k:8"]}),
+        ("entropy", {"dk": 64, "n_keys": 16, "transform": "causal+softcap:2"}),
+        ("overflow", {"dk": 64, "sigma": 40, "dtype": "float16"}),
+        ("broken_rows", {"dk": 64, "sigma_q": 40, "softmax": "naive"}),
+    ],
+)
+def test_a_setting_has_the_command_lines_defaults(quantity, setting):
+    cases, _ = options_from({"dk": CaseOptions.dk, **setting, "quantities": quantity})
+    rows = [case for case, _ in requested_rows(cases)]
+    kept = [case for case in rows if case.weights or case.scale == "none"]
+    assert cases_of(setting, quantity) == kept
+
+
+def test_a_claim_of_weights_is_judged_at_their_own_scale():
+    setting = 'quantity = "std"\nsetting = {dk = 64, weights = "normal:0.02", d_model = 768'
+    assert verdict(f"{setting}}}\nclaimed = 0.31") == "confirmed"
+    assert verdict(f'{setting}, scale = "none"}}\nclaimed = 2.458') == "confirmed"
+
+
 def test_all_tests_of_a_claim_must_hold():
     good, bad = '[[claim.tests]]\nquantity = "exp(0)"\nclaimed = %s\n' * 2 % (1, 1), "claimed = 2"
     assert verdict(good) == "confirmed"
@@ -233,7 +261,7 @@ def test_what_has_no_exact_value_names_the_claim():
 
 def test_shares_through_weights_against_draws():
     """|z| < 5 for 4e4 independent logits, and a planted law without the tokens' norms."""
-    case = Case(d_k=8, weights="lecun-normal", d_model=4, tokens="normal")
+    case = Case(d_k=8, weights="lecun-normal", d_model=4, tokens="normal", scale="none")
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((2, 40_000, 4))
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1) / 4

@@ -36,7 +36,7 @@ LIMIT = -special.ndtri(5e-9)
 
 
 def through(weights, d_k=64, d_model=512, **more):
-    return Case(d_k=d_k, d_model=d_model, weights=weights, **more)
+    return Case(d_k=d_k, d_model=d_model, weights=weights, **{"scale": "none"} | more)
 
 
 # --- the table: sd of the logit under the scale that goes with the initialisation
