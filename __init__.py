@@ -168,7 +168,8 @@ def check_claims(
         platform: `auto`, `cpu`, `gpu` or `tpu`.
 
     Returns:
-        A Result whose verdict is `match` where every claim came out as its author expects.
+        A Result whose verdict is `match` where every claim came out as its file expects, and those
+        of which it expects nothing in particular are not wrong.
 
     Raises:
         InputError: for a file that breaks a rule, with its line.

@@ -202,17 +202,21 @@ def claims(
     output: Output = OUTPUT,
     devices: Devices = DEVICES,
 ) -> int:
-    """Judge published figures: exit 1 where a claim is not what its author expects.
+    """Judge published figures: exit 1 where a claim is wrong, or not what its file expects.
 
     Parameters
     ----------
     name
-        documents (three articles), example (annotated), or a TOML file of claims.
+        documents (three articles, of which nothing is expected), example (annotated), or a TOML
+        file of claims.
 
     """
     from . import check_claims
-    from .reports.claims.records import checked_claims, read_claims
+    from .reports.claims.records import checked_claims, claims_text, read_claims
 
+    if options.source:
+        _write(claims_text(name).encode(), output.output)
+        return 0
     output.check()
     if options.check:
         return _emit(checked_claims(read_claims(name)), output)

@@ -7,12 +7,14 @@ from dataclasses import fields
 
 from ..stats.cases import Case
 from ..stats.checks import choice, no_duplicates
+from ..stats.claims.claim import VERDICTS
 from .columns import Column, short_value
 from .record import Record
 
 _OWN = ("quantity", "d_k", "n_keys", "elements", "weights", "ensemble", "scale", "transform")
-NAMES = tuple(dict.fromkeys((*_OWN, *(field.name for field in fields(Case)))))
-_ALIASES = {"dk": "d_k", "keys": "n_keys"}
+_JUDGED = ("verdict", "source")  # the source is that of a claim
+NAMES = tuple(dict.fromkeys((*_OWN, *(field.name for field in fields(Case)), *_JUDGED)))
+_ALIASES = {"dk": "d_k", "keys": "n_keys", "document": "source"}
 
 
 def group_names(given: Sequence[str]) -> tuple[str, ...]:
@@ -57,5 +59,7 @@ def _column(name: str) -> Column:
 
 
 def _value(row: Record, name: str) -> str:
-    value = row[name] if name in row else row["parameters"].get(name)
+    value = row[name] if name in row else (row["parameters"] or {}).get(name)
+    if name == "verdict":  # a claim's says more than its first words
+        value = next((word for word in VERDICTS if str(value).startswith(word)), value)
     return "" if value is None else short_value(value)

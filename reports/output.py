@@ -39,7 +39,7 @@ class OutputOptions:
         Label of a latex or rst table, to refer to it.
     group_by
         Put rows together that share this, under a heading of their own: quantity, elements,
-        scale, weights, d_k, sigma_q, ... (several names nest).
+        scale, weights, d_k, sigma_q, verdict, of claims source, ... (several names nest).
     quiet
         Print the table alone: no progress, no sentences.
 

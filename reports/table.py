@@ -62,14 +62,14 @@ def _plain(record: Record) -> str:
         return _fitted(record, ())
     named = {column.header for column in groups}
     case = [column for column in layouts(record)[-1][0] if column.header not in named]
-    shared = [column for column in case if len({column.cell(row) for row in record["rows"]}) == 1]
+    shared = [c for c in case if c.header != "d_k" and _is_shared(c, record["rows"])]
     first = record["rows"][0]
-    parts = _heading(shared, [column.cell(first) for column in shared], first)
+    parts = ["\n".join(_heading(shared, [column.cell(first) for column in shared], first))]
     hidden = [column.header for column in (*groups, *shared)]
     for row, rows in group_rows(record):
         heading = _heading(groups, [column.cell(row) for column in groups], row)
-        parts.append("\n".join(["", *heading, _fitted(record | {"rows": rows}, hidden)]))
-    return "\n".join(parts)
+        parts.append("\n".join([*heading, _fitted(record | {"rows": rows}, hidden)]))
+    return "\n\n".join(filter(None, parts))
 
 
 def _fitted(record: Record, hidden: Sequence[str]) -> str:
@@ -92,7 +92,11 @@ def _fitted(record: Record, hidden: Sequence[str]) -> str:
 
 def _is_common(column: Column, rows: Sequence[Record]) -> bool:
     """Whether a column belongs over a block: the quantity, and what is the same in every row."""
-    return column.header == "quantity" or len({column.cell(row) for row in rows}) == 1
+    return column.header == "quantity" or _is_shared(column, rows)
+
+
+def _is_shared(column: Column, rows: Sequence[Record]) -> bool:
+    return len({column.cell(row) for row in rows}) == 1
 
 
 def _blocks(rows: Sequence[Record], moved: Sequence[Column], columns: Sequence[Column]) -> str:

@@ -19,6 +19,8 @@ class ClaimOptions:
         not-reproducible, qualitative, undecided, needs-training. The counts are of all claims.
     check
         Validate the file and compute nothing.
+    source
+        Print the file itself, comments and all, and judge nothing: example is one to start from.
     seed
         Seed of what is measured: an integer.
 
@@ -26,6 +28,7 @@ class ClaimOptions:
 
     only: tuple[str, ...] = ()
     check: bool = False
+    source: bool = False
     seed: str = "0"
 
     def verdicts(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...stats.checks import InputError, near_names
-from ...stats.claims.claim import FALSE_ALARM, ClaimFile
+from ...stats.claims.claim import ANY, FALSE_ALARM, ClaimFile
 from ...stats.claims.files import parse_claims
 from ...stats.claims.outcomes import Outcome
 from ...stats.claims.verdicts import Judged
@@ -29,16 +29,21 @@ def read_claims(name: str) -> ClaimFile:
         91
 
     """
+    return parse_claims(claims_text(name), name)
+
+
+def claims_text(name: str) -> str:
+    """The text of a shipped file or of a TOML file."""
     if name not in SHIPPED and not Path(name).suffix:
         raise InputError(f"unknown claims {name!r}; {near_names(name, SHIPPED)}, or a TOML file")
     path = str(_FOLDER / f"{name}.toml") if name in SHIPPED else name
-    return parse_claims(read_text(path, "claims"), name)
+    return read_text(path, "claims")
 
 
 def checked_claims(file: ClaimFile) -> str:
     """What a validated file holds, in one line."""
     tests = sum(len(claim.tests) for claim in file.claims)
-    expected = sum(claim.expect is not None for claim in file.claims)
+    expected = sum(claim.expect not in (None, ANY) for claim in file.claims)
     return (
         f"{file.name}: {len(file.claims)} claims, {tests} tests, "
         f"{expected} with an expectation; no error"
@@ -51,13 +56,13 @@ def claims_record(
     options: ClaimOptions,
     provenance: Mapping[str, object] | None = None,
 ) -> Record:
-    """The record of judged claims; its verdict is about their expectations alone.
+    """The record of judged claims; `mismatch` where one is wrong or not as expected.
 
     `counts` has, by source, how many claims have each verdict; `rows` has those asked for.
     """
     request = {"claims": file.name, "only": list(options.only), "seed": options.chosen_seed()}
     record = make_record("claims", request, [], None, provenance)
-    met = [one.as_expected for one in judged if one.claim.expect is not None]
+    met = [one.as_expected for one in judged if one.as_expected is not None]
     record["verdict"] = "measured" if not met else "match" if all(met) else "mismatch"
     record["design"]["false_alarm"] = FALSE_ALARM
     record["documents"] = dict(file.documents)

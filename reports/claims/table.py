@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ..columns import Column
+from ..grouping import group_columns, group_rows
 from ..record import Record
 
 WIDTH = 100
@@ -23,8 +25,31 @@ def claim_table(record: Record, form: str) -> str:
         return tabulated(cells, (*_HEADERS, "claim", "why"), form, [True] * 6)
     if not rows:
         return "no claim has this verdict"
+    if not record.get("group_by"):
+        return _listed(rows)
+    columns = group_columns(record)
+    return "\n\n".join(
+        "\n".join([*_heading(columns, first, record["documents"]), _listed(group)])
+        for first, group in group_rows(record)
+    )
+
+
+def _heading(columns: Sequence[Column], row: Record, documents: Mapping[str, str]) -> list[str]:
+    """What a group's claims share; a source with its title."""
+    said = []
+    for column in columns:
+        if cell := column.cell(row):
+            title = documents.get(cell, "") if column.header == "source" else ""
+            said.append(f"{column.header} {cell}{title and f': {title}'}")
+    return textwrap.wrap("; ".join(said), WIDTH)
+
+
+def _listed(rows: Sequence[Record]) -> str:
+    """Claims line by line, each with what was claimed and why under it."""
+    from ..table import tabulated
+
     cells = [[_cut(c, w) for c, w in zip(_cells(row), _WIDEST, strict=True)] for row in rows]
-    head, rule, *lines = tabulated(cells, _HEADERS, form, [True] * 4).splitlines()
+    head, rule, *lines = tabulated(cells, _HEADERS, "plain", [True] * 4).splitlines()
     listed = [head, rule]
     for line, row in zip(lines, rows, strict=True):
         listed += [line.rstrip(), *_indented(row["claim"]), *_indented(row["why"] or "")]
@@ -63,7 +88,7 @@ def claim_summary(record: Record) -> str:
         "own number of draws."
     )
     if record["unexpected"]:
-        lines.append(f"Not as expected: {', '.join(record['unexpected'])}.")
+        lines.append(f"Wrong, or not as expected: {', '.join(record['unexpected'])}.")
     return " ".join(lines)
 
 

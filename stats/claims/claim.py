@@ -26,6 +26,11 @@ VERDICTS = (
     "undecided",
     "needs training",
 )
+WRONG = ("refuted", "inconsistent")
+OPEN = ("not reproducible", "undecided", "needs training")
+ANY = "any"
+"""What is expected of a claim whose outcome does not matter."""
+
 FALSE_ALARM = 1e-3
 """Rate at which a simulated figure that is right is called refuted, and a measured one wrong."""
 
@@ -118,6 +123,8 @@ class Free:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A published statement, in our words, with what decides it.
+
+    `expect` is a verdict, `ANY`, or None where the claim must not be wrong.
 
     Without tests it says why: `training` (only a training run could tell) or `missing` (what the
     source leaves out). `experiment` names the statement of `stats.training` that a training

@@ -14,7 +14,7 @@ from typing import Any
 from ..checks import InputError, near_names
 from ..toml_places import Place
 from ..training.documents import STATEMENTS
-from .claim import VERDICTS, Claim, ClaimFile, Free, Reading
+from .claim import ANY, VERDICTS, Claim, ClaimFile, Free, Reading
 from .tests import SETTINGS, TEST_KEYS, finite, parse_readings, parse_tests
 
 _KEYS = "id source statement expect note tests training experiment missing premise consistent joint"
@@ -39,7 +39,7 @@ def parse_claims(text: str, name: str) -> ClaimFile:
         table = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name} cannot be read as TOML: {error}") from None
-    place.known_keys(table, ("documents", "readings", "claim"), "key")
+    place.known_keys(table, ("documents", "readings", "expect", "claim"), "key")
     given = table.get("claim", [])
     if not isinstance(given, list) or not given:
         raise place.error("claim", "a claim file needs claims; write [[claim]] before each")
@@ -48,7 +48,8 @@ def parse_claims(text: str, name: str) -> ClaimFile:
     if len(places) != len(given):
         places = [place] * len(given)  # claims written as an inline array
     documents = _texts(place, "documents", table.get("documents", {}))
-    claims = tuple(_claim(p, c, readings) for p, c in zip(places, given, strict=True))
+    expect = _expected(place, table, None)
+    claims = tuple(_claim(p, c, readings, expect) for p, c in zip(places, given, strict=True))
     _check_references(places, claims, documents)
     return ClaimFile(name, documents, claims)
 
@@ -59,14 +60,25 @@ def _texts(place: Place, key: str, table: object) -> dict[str, str]:
     return table
 
 
-def _claim(place: Place, given: Any, readings: Mapping[str, tuple[Reading, ...]]) -> Claim:
+def _expected(place: Place, given: Mapping[str, Any], default: str | None) -> str | None:
+    """What is expected of a claim, or of all claims of a file that do not say."""
+    expect, known = given.get("expect", default), (*VERDICTS, ANY)
+    if expect is not None and expect not in known:
+        near = near_names(str(expect), known)
+        raise place.error("expect", f"unknown verdict {expect!r}; {near}")
+    return expect
+
+
+def _claim(
+    place: Place, given: Any, readings: Mapping[str, tuple[Reading, ...]], expect: str | None
+) -> Claim:
     if not isinstance(given, dict):
         raise place.error("claim", f"a claim must be a table, got {given!r}")
     place.known_keys(given, _CLAIM_KEYS, "key of a claim")
     for key in ("id", "statement"):
         if not isinstance(given.get(key), str) or not given[key].strip():
             raise place.error(key, f"a claim needs {key}, a text, got {given.get(key)!r}")
-    for key in ("source", "note", "training", "experiment", "missing", "premise", "expect"):
+    for key in ("source", "note", "training", "experiment", "missing", "premise"):
         if key in given and not isinstance(given[key], str):
             raise place.error(key, f"{key} must be a text, got {given[key]!r}")
     experiment = given.get("experiment", "")
@@ -75,9 +87,6 @@ def _claim(place: Place, given: Any, readings: Mapping[str, tuple[Reading, ...]]
         raise place.error("experiment", f"unknown statement {experiment!r}; {near}")
     if experiment and not given.get("training"):
         raise place.error("experiment", "experiment needs training, which says what it is for")
-    expect = given.get("expect")
-    if expect is not None and expect not in VERDICTS:
-        raise place.error("expect", f"unknown verdict {expect!r}; {near_names(expect, VERDICTS)}")
     tests = parse_tests(place, given, readings)
     joint = given.get("joint", [])
     if not isinstance(joint, list) or not all(isinstance(name, str) for name in joint):
@@ -89,7 +98,7 @@ def _claim(place: Place, given: Any, readings: Mapping[str, tuple[Reading, ...]]
         source=given.get("source", ""),
         statement=" ".join(given["statement"].split()),
         tests=tests,
-        expect=expect,
+        expect=_expected(place, given, expect),
         training=given.get("training", ""),
         experiment=experiment,
         missing=given.get("missing", ""),

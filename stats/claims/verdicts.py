@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..checks import InputError
-from .claim import FALSE_ALARM, VERDICTS, Claim, Test, Trained
+from .claim import ANY, FALSE_ALARM, OPEN, VERDICTS, WRONG, Claim, Test, Trained
 from .joint import clash, joint
 from .neighbours import search
 from .outcomes import Outcome, judge_test
@@ -36,12 +36,15 @@ class Judged:
 
     @property
     def as_expected(self) -> bool | None:
-        """Whether an expectation is met; None where there is none.
+        """Whether an expectation is met; None where there is none, or nothing to tell it by.
 
-        A direction that holds is as good as confirmed; a reading picked post hoc is not.
+        Without one a claim must not be wrong. With it a direction that holds is as good as
+        confirmed; a reading picked post hoc is not.
         """
         expect = self.claim.expect
         if expect is None:
+            return None if self.word in OPEN else self.word not in WRONG
+        if expect == ANY:
             return None
         fits = self.word == expect or (expect == "confirmed" and self.word == "qualitative")
         return fits and (expect != "confirmed" or "post hoc" not in self.verdict)

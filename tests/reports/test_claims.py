@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import verify_variance as vv
-from verify_variance.reports.claims.records import checked_claims, read_claims
+from verify_variance.reports.claims.records import checked_claims, claims_text, read_claims
 from verify_variance.reports.claims.table import claim_table
+from verify_variance.reports.grouping import group_names
 from verify_variance.reports.result import Result
 from verify_variance.reports.table import FORMATS
 from verify_variance.stats.checks import InputError
@@ -122,9 +123,51 @@ def test_a_failed_expectation_exits_1_and_is_named(tmp_path: Path):
     file.write_text(GOOD + GOOD.replace('"a"', '"b"').replace("8.0", "8.1"))
     ended = run(str(file))
     assert ended.returncode == 1
-    assert "Not as expected: b." in ended.stdout
-    file.write_text(GOOD + GOOD.replace('"a"', '"b"').replace("8.0", "8.1").split("expect")[0])
-    assert run(str(file)).returncode == 0
+    assert "Wrong, or not as expected: b." in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("head", "claimed", "expect", "code"),
+    [
+        ("", "8.1", "", 1),
+        ("", "8.0", "", 0),
+        ("", "8.1", 'expect = "any"', 0),
+        ('expect = "any"', "8.1", "", 0),
+        ('expect = "any"', "8.1", 'expect = "confirmed"', 1),
+        ('expect = "refuted"', "8.1", "", 0),
+        ('expect = "refuted"', "8.0", "", 1),
+        ("", "8.1", 'missing = "the seed"', 0),
+    ],
+)
+def test_a_wrong_claim_exits_1_unless_that_is_expected(tmp_path, head, claimed, expect, code):
+    file = tmp_path / "mine.toml"
+    text = GOOD.replace('expect = "confirmed"', expect)
+    file.write_text(f"{head}\n{text.replace('8.0', claimed)}")
+    result = vv.check_claims(str(file))
+    assert result.exit_code == code
+    assert result.record["unexpected"] == (["a"] if code else [])
+
+
+def test_the_file_itself_is_printed_to_start_from(tmp_path: Path):
+    text = claims_text("example")
+    assert run("example", "--source").stdout == text
+    copy = tmp_path / "mine.toml"
+    assert run("example", "--source", "--output", str(copy)).returncode == 0
+    assert copy.read_text() == text
+    assert "# An annotated example" in text
+
+
+def test_claims_are_grouped_by_verdict_and_by_source():
+    result = vv.check_claims("example")
+    by_verdict = result.grouped(["verdict"])
+    heads = [block.splitlines()[0] for block in by_verdict.table().split("\n\n")]
+    words = ("confirmed", "qualitative", "refuted", "needs training")
+    assert heads == [f"verdict {word}" for word in words]
+    by_source = result.grouped(group_names(["document"])).table()
+    assert by_source.startswith("source paper: Our paper, arXiv:0000.00000\nid ")
+    assert "\n\nsource blog: a blog post that the paper cites\nid " in by_source
+    sources = [row["source"] for row in result.grouped(["source"]).record["rows"]]
+    assert sources == ["paper"] * 4 + ["blog"] * 5
 
 
 def test_only_some_verdicts_are_shown_and_all_are_counted():

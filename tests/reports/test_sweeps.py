@@ -106,6 +106,14 @@ def test_groups_stand_under_their_own_headings(file):
     assert vv.Result(record).grouped([]).record is record
 
 
+def test_a_grouped_table_starts_with_what_it_shows_and_keeps_d_k():
+    asked = CaseOptions(dk=("16",), quantities=("std", "mean"), scale=("none", "dk"))
+    text = predicted(swept(None, asked)).grouped(["quantity", "scale"]).table()
+    first, columns = text.splitlines()[:2]
+    assert first == "std: sd(x), standard deviation of the logit; scale none"
+    assert columns.split()[0] == "d_k"
+
+
 def test_a_parameter_that_tells_rows_apart_has_its_column():
     rows = swept(None, CaseOptions(dk=("4",), sigma=("1", "2"), mean_q=("0.5",)))
     text = predicted(rows).table()

@@ -245,7 +245,8 @@ def test_an_expectation_is_met_or_not():
         for pair in (("8", "confirmed"), ("9", "confirmed"), ("9", "refuted"), ("8", "refuted"))
     ]
     assert met == [True, False, True, False]
-    assert judged(claim(STD64 + "claimed = 9"))[0].as_expected is None
+    assert judged(claim(STD64 + "claimed = 9"))[0].as_expected is False
+    assert judged(claim(body % ("9", "any")))[0].as_expected is None
     assert judged(claim('expect = "confirmed"\n' + READINGS % "8.0"))[0].as_expected is False
 
 
