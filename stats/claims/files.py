@@ -62,7 +62,8 @@ def _texts(place: Place, key: str, table: object) -> dict[str, str]:
 
 def _expected(place: Place, given: Mapping[str, Any], default: str | None) -> str | None:
     """What is expected of a claim, or of all claims of a file that do not say."""
-    expect, known = given.get("expect", default), (*VERDICTS, ANY)
+    known = (*VERDICTS, ANY)
+    expect: str | None = given.get("expect", default)
     if expect is not None and expect not in known:
         near = near_names(str(expect), known)
         raise place.error("expect", f"unknown verdict {expect!r}; {near}")
