@@ -42,6 +42,20 @@ class Result:
         """0 match or measured, 1 mismatch, 3 undecided: what the command exits with."""
         return exit_code(self.record)
 
+    def assert_match(self) -> Result:
+        """Itself where it exits with 0; else an AssertionError that shows what is printed.
+
+        Examples:
+            >>> import verify_variance as vv
+            >>> vv.verify(dk=16, samples=10_000).assert_match().exit_code
+            0
+
+        """
+        __tracebackhide__ = True  # pytest then shows the user's line
+        if self.exit_code:
+            raise AssertionError(f"{self.verdict}\n{self.text()}")
+        return self
+
     @property
     def frame(self) -> Any:
         """The rows as a pandas DataFrame at full precision."""

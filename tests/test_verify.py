@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import verify_variance as vv
 from scipy.special import chdtr, chdtrc
@@ -268,3 +269,18 @@ def test_a_request_gives_the_same_record_again(options):
     again = vv.verify(**json.loads(json.dumps(first["request"]))).record
     for part in ("rows", "verdict", "design", "request"):
         assert again[part] == first[part]
+
+
+def test_a_result_asserts_itself():
+    def attention(factor):
+        def call(q, k, v):
+            p = np.exp(q @ k.swapaxes(-1, -2) * np.float32(factor(q.shape[-1])))
+            return p / p.sum(-1, keepdims=True) @ v
+
+        return call
+
+    sound = vv.audit(attention(lambda d: d**-0.5), dk=[16, 64], dtype="float32")
+    assert sound.assert_match() is sound
+    with pytest.raises(AssertionError, match=r"(?s)mismatch\n.*Defect: ") as caught:
+        vv.audit(attention(lambda d: 1 / d), dk=[16, 64], dtype="float32").assert_match()
+    assert "At d_k = 64 it divides by 64.0000 where sqrt-dk divides by 8.0000" in str(caught.value)

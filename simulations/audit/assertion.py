@@ -60,6 +60,7 @@ def assert_logit_scale(
     between q and k.
 
     Examples:
+        >>> import numpy as np
         >>> def attention(q, k, v):
         ...     p = np.exp((q / 8) @ k.swapaxes(-1, -2))
         ...     return p / p.sum(-1, keepdims=True) @ v
