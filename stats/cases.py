@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from .weights.schemes import default_scale
-
 if TYPE_CHECKING:
     from .laws.samples import SampleLaw
 
@@ -77,7 +75,7 @@ class Case:
 
     def __post_init__(self) -> None:
         if not self.scale:
-            object.__setattr__(self, "scale", default_scale(self.weights))
+            object.__setattr__(self, "scale", _own_scale(self.weights))
         if self.transform:
             from .transforms.stacks import canonical_transform
 
@@ -126,6 +124,14 @@ def _cell(case: Case) -> Case:
         return case
     d_model = None if case.weights is None else case.d_model
     return replace(case, scale="none", d_model=d_model, d_v=None)
+
+
+def _own_scale(weights: str | None) -> str:
+    if weights is None:
+        return "none"
+    from .weights.schemes import default_scale  # with SciPy, which plain vectors do without
+
+    return default_scale(weights)
 
 
 def _composed(transform: str | tuple[str, ...]) -> str:
