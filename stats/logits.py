@@ -51,6 +51,7 @@ def logit_reference(
 
     """
     choice("quantity", quantity, _ORDERS)
+    check_finite(case, quantity)
     if matrices is None:
         moments = logit_moments(case)
     else:
@@ -61,8 +62,6 @@ def logit_reference(
         return _mean_abs_reference(case, moments, factor)
     assumptions, formula = _wording(case, quantity)
     reference = moments_reference(moments, quantity, factor)
-    if isinstance(reference.value, float) and not math.isfinite(reference.value):
-        raise InputError(f"{quantity} is infinite for {case.elements}; {_testable(case)}")
     if reference.kind == "none":
         return reference
     return replace(reference, formula=formula, assumptions=assumptions)
@@ -187,6 +186,14 @@ def check_moments_exist(case: Case, quantity: str) -> None:
                 f"a verdict on the {quantity} needs finite moments of order {needed}, got {law}; "
                 f"take a nu above {needed}, or {_testable(case)}"
             )
+
+
+def check_finite(case: Case, quantity: str) -> None:
+    """Refuse a quantity that is infinite for want of moments of the elements."""
+    if case.weights is None and case.logit_std is None:
+        below = min(finite_moments_below(law) for law in (case.elements_q, case.elements_k))
+        if below <= _ORDERS[quantity]:
+            raise InputError(f"{quantity} is infinite for {case.elements}; {_testable(case)}")
 
 
 def _testable(case: Case) -> str:

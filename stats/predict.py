@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .case_rules import check_asked
 from .cases import Case, Reference
-from .checks import InputError, choice
+from .checks import choice
 from .conventions import scale_factor
 from .quantities import QUANTITIES
 
@@ -32,6 +33,7 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
     """
     choice("quantity", quantity, QUANTITIES)
     factor = scale_factor(case)
+    check_asked(case, quantity)
     if case.transform:
         from .transforms.references import variant_reference
 
@@ -48,25 +50,13 @@ def predict(case: Case, quantity: str, matrices: Matrices | None = None) -> Refe
 def _exact(case: Case, quantity: str, factor: float, matrices: Matrices | None) -> Reference:
     """The reference as if nothing were rounded."""
     if QUANTITIES[quantity].of_pairs:
-        if case.d_k is None:
-            raise InputError(
-                f"{quantity} of given normal logits is what --logit-std states; "
-                "choose quantities of rows, or give --dk"
-            )
         if QUANTITIES[quantity].group == "law":
-            if case.rounds:
-                raise InputError(
-                    f"{quantity} needs logits that are not rounded, got dtype {case.dtype}; "
-                    "take float32, or the quantity overflow"
-                )
             from .laws.references import law_reference
 
             return law_reference(case.cell(), quantity, factor)
         from .logits import logit_reference
 
         return logit_reference(case, quantity, factor, matrices)
-    if case.n_keys is None:
-        raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")
     from .rows.laws import row_reference
 
     return row_reference(case, quantity, factor)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from . import checks
-from .case_rules import checked_case, default_scales, left_out, no_head_dimension
+from .case_rules import check_asked, checked_case, default_scales, left_out, no_head_dimension
 from .cases import HALF, Case
 from .checks import InputError
 from .conventions import parse_scale
@@ -38,7 +38,7 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
         given or (("softmax", "jacobian") if rows_alone else ("variance",))
     )
     rows = [
-        (checked_case(case), quantity)
+        (_checked(case, quantity), quantity)
         for base in _bases(options)
         for quantity, case in _expanded(options, base, quantities)
     ]
@@ -46,6 +46,12 @@ def requested_rows(options: CaseOptions) -> list[tuple[Case, str]]:
     if not unique:
         raise InputError("nothing to measure: logit moments need --dk, and --logit-std has none")
     return list(unique)
+
+
+def _checked(case: Case, quantity: str) -> Case:
+    """The case, if its parts go together and it has the quantity."""
+    check_asked(checked_case(case), quantity)
+    return case
 
 
 def _bases(options: CaseOptions) -> Iterator[Case]:

@@ -55,7 +55,10 @@ class Run:
         """
         rates, samples = decision.rates(), None if decision.until_decided else decision.draws()
         most = decision.most_draws()
-        rows = tuple(_row(case, quantity, drawn) for case, quantity in asked_rows(cases))
+        asked = asked_rows(cases)
+        for case, quantity in asked:  # complaints come before anything is computed
+            check_verdict_possible(case, quantity)
+        rows = tuple(_row(case, quantity, drawn) for case, quantity in asked)
         cells = tuple(plan_cells(rows, rates, samples, decision.element_cap()))
         run = cls(rows, cells, rates, samples is not None and decision.tolerance is None)
         at_most = run if most is None else replace(run, cells=_drawn(cells, most))
@@ -104,7 +107,6 @@ def _drawn(cells: Sequence[Cell], draws: int) -> tuple[Cell, ...]:
 
 
 def _row(case: Case, quantity: str, drawn: Callable[[Case], Matrices] | None) -> Row:
-    check_verdict_possible(case, quantity)
     fixed = case.weights is not None and case.ensemble == "tokens" and case.n_keys is None
     matrices = drawn(case.cell()) if fixed and drawn is not None else None
     return Row(case, quantity, predict(case, quantity, matrices))

@@ -10,6 +10,7 @@ from verify_variance.stats.planning import Rates
 from verify_variance.stats.quantities import GROUPS
 from verify_variance.stats.request import CaseOptions, DecisionOptions, options_from
 from verify_variance.stats.requested import requested_rows
+from verify_variance.stats.run import Run
 
 
 def rows(**given):
@@ -245,3 +246,24 @@ def test_a_cell_that_rounds_keeps_its_scale():
     )
     assert first.cell() != second.cell()
     assert first.cell().scale == "sqrt-dk"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"transform": ("gqa:8",), "quantities": ("entropy", "kurtosis")}, "no mean over a group"),
+        ({"elements": ("student-t:3",), "quantities": ("std", "skewness")}, "skewness is infinite"),
+        ({"dtype": ("float16",), "quantities": ("std", "law")}, "logits that are not rounded"),
+    ],
+)
+def test_a_quantity_without_a_reference_is_refused_before_any_is_computed(given, message):
+    """What the rows are is cheap to say: the others would take seconds before the refusal."""
+    with pytest.raises(InputError, match=message):
+        rows(**given)
+
+
+def test_a_verdict_that_cannot_be_comes_before_any_reference(monkeypatch):
+    monkeypatch.setattr("verify_variance.stats.run.predict", lambda *_: pytest.fail("computed"))
+    asked = CaseOptions(elements=("student-t:9",), quantities=("std", "skewness"))
+    with pytest.raises(InputError, match="moments of order 12"):
+        Run.planned(asked, DecisionOptions())
