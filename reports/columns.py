@@ -71,7 +71,7 @@ def _case_columns(rows: Sequence[Record]) -> list[Column]:
 def _told_apart(columns: Sequence[Column], rows: Sequence[Record]) -> list[Column]:
     """The columns, with one of its own for each parameter that tells rows apart."""
     names = dict.fromkeys(name for row in rows for name in row["parameters"])
-    shown = {name: {_parameter(row, name) for row in rows} for name in names}
+    shown = {name: {parameter(row, name) for row in rows} for name in names}
     apart = [name for name in names if len(shown[name]) > 1]
 
     def shared(row: Record) -> str:
@@ -83,14 +83,15 @@ def _told_apart(columns: Sequence[Column], rows: Sequence[Record]) -> list[Colum
         if column.header != "parameters":
             split.append(column)
             continue
-        split += [Column(name, partial(_parameter, name=name)) for name in apart]
+        split += [Column(name, partial(parameter, name=name)) for name in apart]
         if len(apart) < len(names):
             split.append(Column("parameters", shared, text=True))
     return split
 
 
-def _parameter(row: Record, name: str) -> str:
-    value = row["parameters"].get(name, _NUMBERS.get(name))
+def parameter(row: Record, name: str) -> str:
+    """A parameter of a row in few digits: its default where the row is at it, "" without one."""
+    value = row["parameters"].get(name, _USUAL.get(name))
     return "" if value is None else short_value(value)
 
 
@@ -151,15 +152,17 @@ _CASE = [
     Column("elements", _field("elements"), text=True),
     Column("weights", _field("weights"), text=True),
     Column("ensemble", lambda row: row["ensemble"] if row["weights"] else "", text=True),
-    Column("transform", _field("transform"), text=True),
+    Column("transform", lambda row: row["transform"] or "none", text=True),
     Column("dtype", _field("dtype"), text=True),
     Column("parameters", _parameters, text=True),
     Column("keys", _field("n_keys")),
     Column("scale", _field("scale"), text=True),
     Column("d_k", _field("d_k")),
 ]
-_NUMBERS = {f.name: f.default for f in fields(Case) if isinstance(f.default, float)}
-_DEFAULTS = {"elements": "normal", "dtype": "float32", "scale": "none"}
+_USUAL = {
+    f.name: f.default for f in fields(Case) if isinstance(f.default, float) or f.name == "softmax"
+}
+_DEFAULTS = {"elements": "normal", "transform": "none", "dtype": "float32", "scale": "none"}
 _DRAWS = Column("draws", _count("draws"))
 _LOOK = Column("look", lambda row: whole(row.get("look")))
 _JUDGED = [Column("z", lambda row: deviate(row["z"])), Column("verdict", _field("verdict"), True)]

@@ -67,7 +67,12 @@ def figure_data(name: str, records: Sequence[Record]) -> FigureData:
 
 def _rows(records: Sequence[Record]) -> list[Record]:
     """The rows that are about cases: those of a training experiment are about arms."""
-    return [row for record in records if record["command"] != "train" for row in record["rows"]]
+    return [
+        {"record": number, **row} if len(records) > 1 else row
+        for number, record in enumerate(records, 1)
+        if record["command"] != "train"
+        for row in record["rows"]
+    ]
 
 
 def figures_of(records: Sequence[Record]) -> list[FigureData]:

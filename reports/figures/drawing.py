@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...stats.checks import choice
 from .panels import INK, Axis, Map, Panel, Points
+from .writing import LINE as LEGEND_LINE
+from .writing import legend_below, legend_columns, row_name, shared_labels, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +31,7 @@ _WIDTHS = {"screen": 4.8, "paper": 3.35}  # inches; a column of most journals is
 _HEIGHTS = {"screen": 3.4, "paper": 2.4}
 _COLUMNS = {"screen": 3, "paper": 1}
 _SIZES = {"screen": 10.0, "paper": 8.0}
-_ROW = 0.17  # inches that a named row needs
-_LONGEST = 48
+_ROW = 0.17  # inches that a line of a row's name needs
 _RAISED = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _DIGITS = re.compile(r"(\.\d\d)\d+")  # of a path in a page: a hundredth of a point is enough
 _NO_DATE: dict[str, dict[str, None]] = {
@@ -62,10 +63,18 @@ def drawn(
 
         columns = min(len(panels), _COLUMNS[style])
         lines = -(-len(panels) // columns)
+        width, labels = _WIDTHS[style] * columns, shared_labels(panels)
+        beside = legend_columns(labels, width, _SIZES[style])
         height = lines * max(_height(panel, style) for panel in panels)
-        figure = Figure(figsize=(_WIDTHS[style] * columns, height), layout="constrained")
+        height += LEGEND_LINE * -(-len(labels) // beside)
+        figure = Figure(figsize=(width, height), layout="constrained")
         for place, panel in enumerate(panels, 1):
-            _draw(figure, figure.add_subplot(lines, columns, place), panel)
+            axes = figure.add_subplot(lines, columns, place)
+            _draw(figure, axes, panel)
+            if not labels and axes.get_legend_handles_labels()[1]:
+                axes.legend(loc="best")
+        if labels:
+            legend_below(figure, beside)
         figure.savefig(out, format=form, dpi=200, metadata=_NO_DATE[form])
     return out.getvalue()
 
@@ -98,6 +107,8 @@ def _settings(style: str, text: str) -> Iterator[None]:
                 "pdf.fonttype": 42,
                 "text.parse_math": False,  # a dollar sign in a name is a dollar sign
                 "font.size": size,
+                "figure.titlesize": size,
+                "figure.titleweight": "bold",
                 "axes.titlesize": size,
                 "axes.titleweight": "bold",
                 "axes.titlelocation": "left",
@@ -122,26 +133,36 @@ def _settings(style: str, text: str) -> Iterator[None]:
 
 
 def _height(panel: Panel, style: str) -> float:
-    return max(_HEIGHTS[style], _ROW * len(panel.y.ticks) + 1.1)
+    deepest = max((row_name(text).count("\n") + 1 for _, text in panel.y.ticks), default=0)
+    return max(_HEIGHTS[style], _ROW * deepest * len(panel.y.ticks) + 0.8)
 
 
 def _colour(index: int) -> str:
     return INK_COLOUR if index == INK else COLOURS[index % len(COLOURS)]
 
 
+def _again(index: int) -> bool:
+    """Whether a colour is used for the second time."""
+    return index >= len(COLOURS)
+
+
 def _draw(figure: Figure, axes: Axes, panel: Panel) -> None:
-    axes.set_title(_short(panel.title))
+    title = "\n".join(map(short, panel.title.split("\n")))
+    if panel.y.ticks:  # over the names of the rows as well
+        figure.suptitle(title, x=0.01, ha="left")
+    else:
+        axes.set_title(title)
     if panel.map is not None:
         _draw_map(figure, axes, panel.map)
     for band in panel.bands:
         axes.fill_between(
             band.x, band.low, band.high, step="post" if band.steps else None, alpha=0.22,
-            linewidth=0.8, color=_colour(band.colour), label=_short(band.label),
+            linewidth=0.8, color=_colour(band.colour), label=short(band.label),
         )  # fmt: skip
     for line in panel.lines:
-        dashes = (0, (4, 2)) if line.dashed else "solid"
+        dashes = (0, (4, 2)) if line.dashed else (0, (1, 1)) if _again(line.colour) else "solid"
         axes.plot(
-            line.x, line.y, color=_colour(line.colour), linestyle=dashes, label=_short(line.label)
+            line.x, line.y, color=_colour(line.colour), linestyle=dashes, label=short(line.label)
         )
     on_map: dict[str, Any] = {"markeredgecolor": "white"} if panel.map else {}
     for points in panel.points:
@@ -149,13 +170,11 @@ def _draw(figure: Figure, axes: Axes, panel: Panel) -> None:
         colour = _colour(points.colour)
         axes.errorbar(
             points.x, points.y, color=colour, fmt=MARKERS[max(points.colour, 0) % len(MARKERS)],
-            elinewidth=1.0, capsize=2.0, label=_short(points.label), **bars, **on_map,
+            elinewidth=1.0, capsize=2.0, label=short(points.label),
+            fillstyle="none" if _again(points.colour) else "full", **bars, **on_map,
         )  # fmt: skip
     for which, axis in (("x", panel.x), ("y", panel.y)):
         _set_axis(axes, which, axis, panel.map is not None)
-    if axes.get_legend_handles_labels()[1]:
-        beside = panel.map is None and not panel.y.ticks
-        axes.legend(loc="best") if beside else _legend_below(figure, axes)
 
 
 def _bars(points: Points) -> dict[str, Any]:
@@ -166,11 +185,6 @@ def _bars(points: Points) -> dict[str, Any]:
         for ends in (points.low, points.high)
     ]
     return {"xerr" if points.sideways else "yerr": lengths}
-
-
-def _legend_below(figure: Figure, axes: Axes) -> None:
-    """A legend that covers nothing, under everything else."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
 def _draw_map(figure: Figure, axes: Axes, values: Map) -> None:
@@ -184,7 +198,7 @@ def _draw_map(figure: Figure, axes: Axes, values: Map) -> None:
     else:
         filled = axes.contourf(values.x, values.y, values.values, values.levels, cmap="cividis")
         filled.set_edgecolor("face")  # no seams between levels
-    bar = figure.colorbar(filled, ax=axes, label=_short(values.label), pad=0.02, aspect=30)
+    bar = figure.colorbar(filled, ax=axes, label=short(values.label), pad=0.02, aspect=30)
     bar.outline.set_visible(False)
 
 
@@ -196,25 +210,28 @@ def _set_axis(axes: Axes, which: str, axis: Axis, mapped: bool) -> None:
         own.set_major_formatter(lambda value, _: _number(value))
         own.set_minor_formatter(lambda value, _: "")
     if axis.ticks:
-        own.set_ticks([at for at, _ in axis.ticks], labels=[_short(text) for _, text in axis.ticks])
+        own.set_ticks(
+            [at for at, _ in axis.ticks], labels=[row_name(text) for _, text in axis.ticks]
+        )
         own.set_ticks([], minor=True)
     elif axis.scale == "log":
         _tick_short_range(own)
     if axis.limits is not None:
         (axes.set_xlim if which == "x" else axes.set_ylim)(*axis.limits)
-    own.set_label_text(_short(axis.label))
+    own.set_label_text(short(axis.label))
     if not mapped and (which == "x" or not axis.ticks):
         own.grid(True, alpha=0.25, linewidth=0.5)
 
 
 def _tick_short_range(own: Any) -> None:
-    """Ticks at 1, 2 and 5 where a logarithmic axis has less than two decades."""
-    from math import log10
-
-    from matplotlib.ticker import LogLocator
+    """Ticks at 1, 2 and 5 on less than two decades, and at even steps on less than half of one."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     low, high = own.get_view_interval()
-    if 0 < low < high and log10(high / low) < 2:
+    if 0 < low < high < 3 * low:
+        own.set_major_locator(MaxNLocator(5))
+        own.set_minor_locator(NullLocator())
+    elif 0 < low < high < 100 * low:
         own.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 
@@ -224,9 +241,3 @@ def _number(value: float) -> str:
         return mantissa
     power = exponent.replace("+", "").replace("−0", "−").lstrip("0").translate(_RAISED)
     return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}"
-
-
-def _short(text: str) -> str:
-    """A label without control characters, and not longer than fits."""
-    text = "".join(c if c.isprintable() else " " for c in text)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from ...stats.quantities import GROUPS, QUANTITIES
 from ..record import Record
 from .panels import INK, Axis, Band, FigureData, Line, Panel, Points
+from .series import labels
 
 MOST_ROWS = 40
 _FAR = 30.0  # tolerances beyond which the axis becomes logarithmic
 _BAND = 0.95
 _VERDICTS = {"match": 0, "undecided": 3, "mismatch": 1}
-_NAMES = {"none": "unscaled", "sqrt-dk": "scaled"}
 
 
 def gap(rows: Sequence[Record]) -> FigureData:
@@ -28,8 +28,10 @@ def gap(rows: Sequence[Record]) -> FigureData:
         "Gap between estimate and theory, divided by the tolerance; bars: the interval that a "
         "match must have inside the band."
     )
+    title = "Gap from theory"
     if len(judged) > MOST_ROWS:
-        caption += f" The {MOST_ROWS} largest gaps of {len(judged)} rows."
+        part = f"The {MOST_ROWS} largest gaps of {len(judged)} rows."
+        caption, title = f"{caption} {part}", f"{title}\n{part}"
     if not shown:
         return FigureData("gap", caption, ())
     of_row = {id(row): span for row, span in spans}
@@ -43,10 +45,12 @@ def gap(rows: Sequence[Record]) -> FigureData:
             points.append(Points(middle, ys, low, high, verdict, colour, sideways=True))
     reach = max(abs(end) for row in shown for end in of_row[id(row)])
     top = len(shown) - 0.5
+    named = zip(shown, _names(shown), strict=True)
+    ticks = tuple((heights[id(row)], name) for row, name in named)
     panel = Panel(
-        "Gap from theory",
+        title,
         Axis("gap / tolerance", "symlog" if reach > _FAR else "linear"),
-        Axis("", ticks=tuple((heights[id(r)], _name(r)) for r in shown), limits=(-0.5, top)),
+        Axis("", ticks=ticks, limits=(-0.5, top)),
         lines=(Line((0.0, 0.0), (-0.5, top)),),
         points=tuple(points),
         bands=(Band((-1.0, 1.0), (-0.5, -0.5), (top, top), "tolerance", 2),),
@@ -75,14 +79,19 @@ def _unit(row: Record) -> float | None:
     )
 
 
-def _name(row: Record) -> str:
-    said = [row["quantity"]]
-    if row["d_k"] is not None:
-        said.append(f"dₖ {row['d_k']}")
-    said += [f"{name} {value}" for name, value in row["parameters"].items()]
-    if row["n_keys"] is not None:
-        said.append(_NAMES.get(row["scale"], str(row["scale"])))
-    return ", ".join(said)
+def _names(rows: Sequence[Record]) -> list[str]:
+    """Each row's quantity and what tells it from the others of this quantity."""
+    said: dict[int, str] = {}
+    for quantity in dict.fromkeys(row["quantity"] for row in rows):
+        those = [i for i, row in enumerate(rows) if row["quantity"] == quantity]
+        apart = labels([rows[i] for i in those], of_x=True)
+        of_quantity = (f"{quantity}, {text}" if text else quantity for text in apart)
+        said |= dict(zip(those, of_quantity, strict=True))
+    names = [said[i] for i in range(len(rows))]
+    if len(set(names)) == len(names):
+        return names
+    of_record = (f", record {row['record']}" if "record" in row else "" for row in rows)
+    return [f"{name}{record}" for name, record in zip(names, of_record, strict=True)]
 
 
 def z_scores(rows: Sequence[Record]) -> FigureData:

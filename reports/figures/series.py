@@ -11,11 +11,12 @@ from itertools import pairwise
 from ...stats.cases import Case, Reference
 from ...stats.checks import InputError
 from ...stats.predict import predict
+from ..columns import parameter, short_value
 from ..record import Record
 
 Transform = Callable[[float], float]
 Span = tuple[float, float, float]  # x, low, high
-MOST_SERIES = 6  # colours that are told apart by everybody
+MOST_SERIES = 12  # six colours that everybody tells apart, with filled points and with open ones
 _ENOUGH = 9  # points through which a smooth curve is drawn
 _DENSE = 33
 
@@ -38,27 +39,46 @@ def by_x(rows: Iterable[Record], quantity: str) -> list[Series]:
     """Series of one quantity; rows of given logits only where nothing has a d_k."""
     chosen = [row for row in rows if row["quantity"] == quantity and x_of(row) is not None]
     chosen = [row for row in chosen if row["d_k"] is not None] or chosen
-    keys = [_said(row) for row in chosen]
-    same = set.intersection(*(set(key.items()) for key in keys)) if keys else set()
     series: dict[str, Series] = {}
-    for row, key in zip(chosen, keys, strict=True):
-        label = ", ".join(_words(*item) for item in key.items() if item not in same)
-        series.setdefault(json.dumps(key), Series(label)).rows.append(row)
+    for row, label in zip(chosen, labels(chosen), strict=True):
+        series.setdefault(json.dumps(_said(row)), Series(label)).rows.append(row)
     return list(series.values())
 
 
-def _said(row: Record) -> dict[str, str]:
-    """What a row is about besides quantity and x, as words."""
-    names = ("scale", "elements", "weights", "ensemble", "n_keys", "transform", "dtype")
-    said = {name: str(row[name]) for name in names if row[name] is not None}
-    own = row["parameters"].items()
-    return said | {name: f"{value}" for name, value in own if name != "logit_std" or row["d_k"]}
+def labels(rows: Sequence[Record], *, of_x: bool = False) -> list[str]:
+    """What tells rows of one quantity apart, and nothing else, in words; with `of_x`, x as well."""
+    said = [_said(row, of_x) for row in rows]
+    names = dict.fromkeys(name for one in said for name in one)
+    cells = {
+        name: [one.get(name) or parameter(row, name) for row, one in zip(rows, said, strict=True)]
+        for name in names
+    }
+    apart = {name: shown for name, shown in cells.items() if len(set(shown)) > 1}
+    return [
+        ", ".join(_words(name, shown[i]) for name, shown in apart.items() if shown[i])
+        for i in range(len(rows))
+    ]
+
+
+def _said(row: Record, of_x: bool = False) -> dict[str, str]:
+    """What a row is about besides quantity and, unless `of_x`, where it stands; as words."""
+    names = ("d_k", "scale", "elements", "weights", "ensemble", "n_keys", "transform", "dtype")
+    shown = names if of_x else names[1:]
+    said = {name: str(row[name]) for name in shown if row[name] is not None}
+    own = {name: short_value(value) for name, value in row["parameters"].items()}
+    if not (of_x or row["d_k"]):
+        own.pop("logit_std", None)
+    return said | {"transform": row["transform"] or "none"} | own
 
 
 def _words(name: str, value: str) -> str:
     if name == "scale":
         return scale_words(value)
-    return value if name in ("elements", "weights", "dtype") else f"{name} {value}"
+    if (name, value) == ("transform", "none"):
+        return "no transform"
+    if name in ("elements", "weights", "transform", "dtype"):
+        return value
+    return f"{'dₖ' if name == 'd_k' else name} {value}"
 
 
 def scale_words(scale: str) -> str:

@@ -9,7 +9,17 @@ from typing import Literal
 
 from ..record import Record
 from .panels import Axis, Band, FigureData, Line, Panel, Points
-from .series import MOST_SERIES, Series, Span, Transform, by_x, smooth, theory_along, x_of
+from .series import (
+    MOST_SERIES,
+    Series,
+    Span,
+    Transform,
+    by_x,
+    scale_words,
+    smooth,
+    theory_along,
+    x_of,
+)
 
 _MOST_TICKS = 8
 _BARS = "Lines: theory. Points: measured, with their intervals at the power of the run."
@@ -51,31 +61,37 @@ _JACOBIAN = (
 )
 
 
+def _panels(all_shown: Sequence[_Shown], rows: Sequence[Record]) -> tuple[Panel, ...]:
+    """A panel for each quantity that the rows have; the same case has one colour in all of them."""
+    colours: dict[str, int] = {}
+    return tuple(panel for shown in all_shown if (panel := _panel(shown, rows, colours)))
+
+
 def variance(rows: Sequence[Record]) -> FigureData:
     """Logit variance (or, without it, standard deviation) against d_k, both axes logarithmic."""
-    found = [panel for shown in _SPREAD if (panel := _panel(shown, rows))]
-    return FigureData("variance", f"Logit variance against dₖ. {_BARS}", tuple(found[:1]))
+    caption = f"Logit variance against dₖ. {_BARS}"
+    return FigureData("variance", caption, _panels(_SPREAD, rows)[:1])
 
 
 def softmax(rows: Sequence[Record]) -> FigureData:
     """Largest probability, entropy and effective keys exp(E H) against d_k."""
-    found = tuple(panel for shown in _SOFTMAX if (panel := _panel(shown, rows)))
-    return FigureData("softmax", f"Softmax rows against dₖ. {_BARS}", found)
+    return FigureData("softmax", f"Softmax rows against dₖ. {_BARS}", _panels(_SOFTMAX, rows))
 
 
 def jacobian(rows: Sequence[Record]) -> FigureData:
     """Norms of the softmax Jacobian J = diag(p) - p pᵀ against d_k."""
-    found = tuple(panel for shown in _JACOBIAN if (panel := _panel(shown, rows)))
     caption = "Norms of the softmax Jacobian J = diag(p) − p pᵀ against dₖ."
-    return FigureData("jacobian", f"{caption} {_BARS}{_SHADES}", found)
+    return FigureData("jacobian", f"{caption} {_BARS}{_SHADES}", _panels(_JACOBIAN, rows))
 
 
-def _panel(shown: _Shown, rows: Sequence[Record]) -> Panel | None:
+def _panel(shown: _Shown, rows: Sequence[Record], colours: dict[str, int]) -> Panel | None:
     series = by_x(rows, shown.quantity)
     if not series:
         return None
     lines, points, bands = [], [], []
-    for colour, one in enumerate(series[:MOST_SERIES]):
+    drawn = [one for one in series if colours.setdefault(one.label, len(colours)) < MOST_SERIES]
+    for one in drawn:
+        colour = colours[one.label]
         span = [(x, shown.through(a), shown.through(b)) for x, a, b in theory_along(one)]
         curve = _curve(span, shown.scale)
         xs, low, high = tuple(zip(*curve, strict=True)) if curve else ((), (), ())
@@ -84,10 +100,21 @@ def _panel(shown: _Shown, rows: Sequence[Record]) -> Panel | None:
         elif xs:
             bands.append(Band(xs, low, high, colour=colour))
         points.append(_points(one, colour, shown.through))
-    more = len(series) - MOST_SERIES
-    title = shown.title + (f" (first {MOST_SERIES} of {len(series)} cases)" if more > 0 else "")
-    y_axis = Axis(shown.label, shown.scale)
-    return Panel(title, _x_axis(rows, series), y_axis, tuple(lines), tuple(points), tuple(bands))
+    part = f"\n{len(drawn)} of {len(series)} cases" if len(drawn) < len(series) else ""
+    y_axis = Axis(_label(shown, series), shown.scale)
+    x_axis = _x_axis(rows, series)
+    return Panel(shown.title + part, x_axis, y_axis, tuple(lines), tuple(points), tuple(bands))
+
+
+def _label(shown: _Shown, series: Sequence[Series]) -> str:
+    """What is plotted: q·k itself, or the logit x that a scale or a transform made of it."""
+    rows = [row for one in series for row in one.rows]
+    scales = {row["scale"] for row in rows}
+    if scales == {"none"} and not any(row["transform"] for row in rows):
+        return shown.label
+    label = shown.label.replace("q·k", "x")
+    shared = label != shown.label and len(scales) == 1 and scales != {"none"}
+    return f"{label}, {scale_words(str(scales.pop()))}" if shared else label
 
 
 def _curve(span: list[Span], scale: str) -> list[Span]:

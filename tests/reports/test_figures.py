@@ -2,9 +2,11 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 import xml.dom.minidom
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -20,7 +22,7 @@ from verify_variance.reports.figures.catalogue import (
 from verify_variance.reports.figures.drawing import COLOURS, INK_COLOUR, drawn, inline
 from verify_variance.reports.figures.panels import Axis, Line, Panel, Points
 from verify_variance.reports.figures.rows import MOST_ROWS
-from verify_variance.reports.figures.series import case_of, theory_along
+from verify_variance.reports.figures.series import MOST_SERIES, case_of, theory_along
 from verify_variance.reports.theory import predicted
 from verify_variance.stats.cases import Case
 from verify_variance.stats.checks import InputError
@@ -128,7 +130,9 @@ def test_gap_shows_the_worst_rows_and_a_wide_axis_for_far_ones(measured):
     record["rows"][7]["gap"] = 50.0
     data = figure_data("gap", [record])
     assert len(data.panels[0].y.ticks) == MOST_ROWS
-    assert f"{MOST_ROWS} largest gaps of {len(dk)} rows" in data.caption
+    part = f"The {MOST_ROWS} largest gaps of {len(dk)} rows."
+    assert part in data.caption
+    assert data.panels[0].title.endswith(f"\n{part}")
     assert data.panels[0].x.scale == "symlog"
     assert max(x for points in data.panels[0].points for x in points.x) == pytest.approx(
         50 / record["rows"][7]["tolerance"]
@@ -218,9 +222,78 @@ def test_series_are_told_apart_by_what_differs(measured):
     cases = CaseOptions(dk=("8", "16"), elements=("normal", "laplace"), sigma=("1", "2"))
     (panel,) = figure_data("variance", [measured(cases).record]).panels
     labels = [points.label for points in panel.points]
-    assert labels[0] == "normal"
-    assert labels[3] == "laplace, sigma_q 2.0, sigma_k 2.0"
+    assert labels[0] == "normal, sigma_q 1, sigma_k 1"
+    assert labels[3] == "laplace, sigma_q 2, sigma_k 2"
     assert len({line.colour for line in panel.lines}) == 4
+
+
+VARIANTS = CaseOptions(
+    dk=("16", "64"),
+    n_keys=("32",),
+    scale=("sqrt-dk",),
+    transform=("none", "softcap:2", "causal", "alibi"),
+    quantities=("entropy", "variance"),
+)
+
+
+def test_gap_names_what_tells_rows_apart_and_that_alone(measured):
+    record = measured(VARIANTS).record
+    (panel,) = figure_data("gap", [record]).panels
+    names = [name for _, name in panel.y.ticks]
+    assert len(set(names)) == len(names) == 16
+    assert names[:2] == ["entropy, dₖ 16, no transform", "entropy, dₖ 64, no transform"]
+    assert "variance, dₖ 64, softcap:2" in names
+    assert not any("keys" in name or "scale" in name for name in names)
+
+
+def test_gap_names_the_record_where_two_have_the_same_row(table):
+    (panel,) = figure_data("gap", [table, table]).panels
+    names = [name for _, name in panel.y.ticks]
+    assert len(set(names)) == len(names)
+    assert names[0] == "variance, dₖ 16, record 1"
+
+
+def test_every_series_has_a_name_and_its_colour_in_all_panels(measured):
+    record = measured(replace(VARIANTS, quantities=("max_prob", "entropy"))).record
+    panels = figure_data("softmax", [record]).panels
+    named = [{points.label: points.colour for points in panel.points} for panel in panels]
+    assert list(named[0]) == ["no transform", "softcap:2", "causal", "alibi:0.5"]
+    assert named[0] == named[1] == named[2]
+
+
+def test_more_cases_than_can_be_told_apart_are_counted(measured):
+    many = tuple(f"student-t:{20 + i}" for i in range(MOST_SERIES + 3))
+    (panel,) = figure_data("variance", [measured(CaseOptions(elements=many)).record]).panels
+    assert len(panel.points) == MOST_SERIES
+    assert panel.title.endswith(f"\n{MOST_SERIES} of {len(many)} cases")
+    assert drawn([panel]).startswith(b"<?xml")
+
+
+def test_a_scaled_logit_is_called_x_with_its_scale(measured):
+    options = CaseOptions(quantities=("std",), scale=("sqrt-dk",))
+    (panel,) = figure_data("variance", [measured(options).record]).panels
+    assert panel.y.label == "sd(x), scaled by 1/√dₖ"
+    both = replace(options, scale=("none", "sqrt-dk"))
+    (panel,) = figure_data("variance", [measured(both).record]).panels
+    assert panel.y.label == "sd(x)"
+
+
+@pytest.mark.parametrize(("top", "least"), [(1.04, 3), (2.5, 3), (40.0, 3)])
+def test_a_short_logarithmic_axis_has_several_ticks(top, least):
+    panel = Panel("a", Axis("x"), Axis("y", "log"), (Line((0.0, 1.0), (0.97, top)),))
+    image = drawn([panel], text="none").decode()
+    axis = image[image.index('id="matplotlib.axis_2"') :]
+    ticks = re.findall(r"<text[^>]*>([\d.]+)</text>", axis)
+    assert len(ticks) >= least, ticks
+
+
+def test_a_legend_stands_under_the_curves_and_once(measured):
+    panels = figure_data("softmax", [measured(VARIANTS).record]).panels
+    root = xml.dom.minidom.parseString(drawn(panels, text="none"))
+    legends = [g for g in root.getElementsByTagName("g") if "legend" in g.getAttribute("id")]
+    assert len(legends) == 1
+    assert all(legends[0].parentNode is not axes for axes in root.getElementsByTagName("g")
+               if axes.getAttribute("id").startswith("axes"))  # fmt: skip
 
 
 @pytest.mark.parametrize(

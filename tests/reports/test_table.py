@@ -166,6 +166,15 @@ def test_what_is_not_at_its_default_is_shown(measured):
     assert said.startswith("elements laplace; sigma_q=2, sigma_k=2\n")
 
 
+def test_what_is_at_its_default_is_named_beside_what_is_not(measured):
+    options = CaseOptions(dk=("16",), transform=("none", "softcap:2"), quantities=("std",))
+    assert " none " in render(measured(options).record, "pipe")
+    options = CaseOptions(
+        dk=("16",), softmax=("stable", "naive"), quantities=("max_prob",), scale=("sqrt-dk",)
+    )
+    assert "stable" in render(measured(options).record, "plain")
+
+
 def test_headings_say_what_and_in_which_unit(measured):
     cases = CaseOptions(dk=("8",), quantities=("mean", "kurtosis", "std"))
     said = measured(cases).table()
