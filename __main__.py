@@ -40,7 +40,7 @@ from cyclopts import App, CycloptsError, Parameter
 from . import __version__
 from .reports.arrays import ArrayOptions
 from .reports.caption import captioned
-from .reports.checked import RateOptions
+from .reports.checked import CheckedCase, RateOptions
 from .reports.claims.options import ClaimOptions
 from .reports.output import CiOptions, OutputOptions, ReportOptions
 from .reports.settings import DEBUG, sources
@@ -74,7 +74,7 @@ Calibration = Annotated[CalibrationOptions, Flat]
 CASES, DECISION, RATES, DEVICES = CaseOptions(), DecisionOptions(), RateOptions(), DeviceOptions()
 CLAIMS, AUDIT, ARRAYS = ClaimOptions(), AuditOptions(), ArrayOptions()
 CALIBRATION, ONE_CASE, NOMINAL = CalibrationOptions(), CalibratedCase(), NominalRates()
-NO_CASE, OUTPUT = CaseOptions(dk=()), OutputOptions()
+CHECKED_CASE, OUTPUT = CheckedCase(), OutputOptions()
 CI, REPORT, SWEEP, LONG_RUN = CiOptions(), ReportOptions(), SweepOptions(), LongRunOptions()
 TRAINED = TrainOptions()
 
@@ -166,7 +166,7 @@ def check(
     *,
     array: str | None = None,
     arrays: Arrays = ARRAYS,
-    cases: Cases = NO_CASE,
+    cases: Annotated[CheckedCase, Flat] = CHECKED_CASE,
     rates: Rates = RATES,
     output: Output = OUTPUT,
     ci: Ci = CI,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from ..stats.checks import InputError
 from ..stats.decision import Row, decide
@@ -15,6 +17,18 @@ from ..stats.request import CaseOptions
 from ..stats.requested import requested_rows
 from .record import make_record, resolved
 from .result import Result
+
+
+@dataclass(frozen=True)
+class CheckedCase(CaseOptions):  # noqa: D101
+    __doc__ = CaseOptions.__doc__
+    dk: tuple[str, ...] = ()
+    quantities: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help=f"Which moments to judge: {', '.join(GROUPS['logits'])}; or all of them: logits."
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ import re
 from html import escape
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from .advice import advice
 from .columns import layouts
 from .files import append_text, write_text
 from .numbers import deviate, interval, percent, plain, with_error
 from .record import Record
 from .table import render
-from .wording import advice, exit_code, summary
+from .wording import exit_code, summary
 
 SUMMARY_BYTES = 1024 * 1024 - 4096  # GitHub drops a step summary above 1 MiB
 MOST_ANNOTATIONS = 10  # of each kind that GitHub shows for a step

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from .advice import advice
 from .record import Record
 from .table import FORMATS, frame, render
-from .wording import advice, exit_code, summary, wrapped
+from .wording import exit_code, summary, wrapped
 
 if TYPE_CHECKING:
     from .figures.catalogue import Drawing

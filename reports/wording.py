@@ -1,18 +1,16 @@
-"""One object owns the words of a verdict: the sentence, what to do now, the exit code."""
+"""One object owns the words of a verdict: the sentences and the exit code."""
 
 from __future__ import annotations
 
-import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ..stats.cases import HALF
-from ..stats.causes import likely_cause
-from ..stats.decision import WIDEST_DETECTABLE
+from ..stats.decision import BELOW_FLOOR, WIDEST_DETECTABLE
 from ..stats.planning import shown_duration
 from ..stats.quantities import GROUPS
-from .numbers import interval, one_in, plain
-from .record import Record, rates_of, verdict_counts
+from .numbers import one_in
+from .record import Record, verdict_counts
 
 EXIT_CODES = {"match": 0, "measured": 0, "mismatch": 1, "undecided": 3}
 WIDTH = 90
@@ -53,7 +51,8 @@ def summary(record: Record) -> str:
     compared = [row for row in record["rows"] if row["verdict"] != "measured"]
     lines = [_counted(verdict_counts(record["rows"]))]
     if compared:
-        lines += [_sensitivity(record, compared), _rates(record), _looks(record)]
+        lines += [_sensitivity(record, compared), _allowance(record, compared)]
+        lines += [_rates(record, compared), _looks(record)]
     seed = record["provenance"]["seed"]
     if seed is not None:
         lines.append(f"Seed {seed}.")
@@ -95,24 +94,47 @@ def _sensitivity(record: Record, compared: Sequence[Record]) -> str:
         if (row["p_value"] is not None and (row["detectable"] or 0.0) <= WIDEST_DETECTABLE)
         or row["quantity"] in GROUPS["extremes"]
     ]
-    sizes: dict[str, float] = {}
-    for row in decidable:
-        kind, seen = _error_of(row["quantity"]), row["detectable"] or 0.0
-        allowed = row["tolerance"] or 0.0
-        size = seen if within else allowed + seen if rounded(row) else max(allowed, seen)
-        sizes[kind] = max(sizes.get(kind, 0.0), size)
-    if not sizes:
+
+    def size(row: Record) -> float:
+        allowed, seen = row["tolerance"] or 0.0, row["detectable"] or 0.0
+        return seen if within else allowed + seen if rounded(row) else max(allowed, seen)
+
+    errors = _largest(decidable, size)
+    if not errors:
         return ""
-    errors = ", or ".join(f"{_size(size, kind)} {kind}" for kind, size in sizes.items())
     where = "An" if len(decidable) == len(compared) else "Where the draws suffice, an"
     beyond = " beyond the tolerance" if within else ""
     power = record["design"]["power"]
     return f"{where} error of {errors}{beyond} would have been reported with probability {power:g}."
 
 
+def _largest(rows: Sequence[Record], size: Callable[[Record], float]) -> str:
+    """The largest gap of each kind: `2 % in the standard deviation, or 0.1 in the skewness`."""
+    sizes: dict[str, float] = {}
+    for row in rows:
+        kind = _error_of(row["quantity"])
+        sizes[kind] = max(sizes.get(kind, 0.0), size(row))
+    return ", or ".join(f"{_size(size, kind)} {kind}" for kind, size in sizes.items())
+
+
+def _allowance(record: Record, compared: Sequence[Record]) -> str:
+    """What z leaves out, where rounding is no part of the theory."""
+    rows = [row for row in compared if rounded(row) and row["p_value"] is not None]
+    if not rows or record["request"].get("within"):
+        return ""
+    allowed = _largest(rows, lambda row: row["tolerance"] or 0.0)
+    return (
+        "Theory leaves rounding out, so z counts only what a gap is beyond the tolerance, here "
+        f"{allowed}."
+    )
+
+
 def rounded(row: Record) -> bool:
     """Whether a row's theory leaves rounding out, so that its whole tolerance is allowed."""
-    named = {row["dtype"], *(str(value) for value in row["parameters"].values())}
+    given = row["parameters"]
+    named = {row["dtype"], given.get("dtype_products"), given.get("dtype_accumulate")}
+    if row["n_keys"] is not None:
+        named |= {given.get("dtype_softmax"), given.get("softmax")}
     exact = row["quantity"] in ("overflow", "broken_rows")
     return not exact and not named.isdisjoint((*HALF, "naive"))
 
@@ -142,9 +164,17 @@ def _size(size: float, kind: str) -> str:
     return f"{rounded:g}" if absolute else f"{rounded:g} %"
 
 
-def _rates(record: Record) -> str:
+def _rates(record: Record, compared: Sequence[Record]) -> str:
     rate = one_in(record["design"]["false_alarm"])
-    return f"A correct theory is reported wrong {rate} like this."
+    said = f"A correct theory is reported wrong {rate} like this."
+    below = sum(BELOW_FLOOR in (row["note"] or "") for row in compared)
+    if not below:
+        return said
+    rows = "the row below its" if below == 1 else f"the {below} rows below their"
+    return (
+        f"{said} These rates are not promised of {rows} floor of draws, where tails are not "
+        "normal yet."
+    )
 
 
 def _looks(record: Record) -> str:
@@ -157,88 +187,3 @@ def _looks(record: Record) -> str:
         f"Looked at {looks} {'time' if looks == 1 else 'times'}, with {share:.0f} % of the draws "
         "of a fixed plan."
     )
-
-
-def advice(record: Record) -> list[str]:
-    """What to do now, for every mismatch and undecided row; then what their notes say."""
-    rows = record["rows"]
-    if record["command"] in ("claims", "calibrate", "train"):
-        return []  # each row says why
-    if record["command"] == "audit":
-        from .audit.table import audit_advice
-
-        return audit_advice(record)
-    return [
-        *(
-            _mismatch(row)
-            for row in rows
-            if row["verdict"] == "mismatch" and row["p_value"] is not None
-        ),
-        *_grouped(
-            (row for row in rows if row["verdict"] == "undecided"),
-            lambda row: row["quantity"],
-            lambda group: f"undecided; {_way_out(record, group)}",
-        ),
-        *_grouped(
-            (row for row in rows if row["note"]),
-            lambda row: (row["quantity"], row["note"]),
-            lambda group: f"{group[0]['note']}",
-        ),
-    ]
-
-
-def _grouped(
-    rows: Iterable[Record],
-    key: Callable[[Record], object],
-    say: Callable[[list[Record]], str],
-) -> list[str]:
-    groups: dict[object, list[Record]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return [f"{_where(group)}: {say(group)}" for group in groups.values()]
-
-
-def _where(rows: list[Record]) -> str:
-    """A quantity and the values of d_k and n_keys that rows of it have."""
-    said = []
-    for name in ("d_k", "n_keys"):
-        values = dict.fromkeys(str(row[name]) for row in rows if row[name] is not None)
-        if values:
-            said.append(f"{name} = {', '.join(values)}")
-    return " at ".join(filter(None, [rows[0]["quantity"], "; ".join(said)]))
-
-
-def _mismatch(row: Record) -> str:
-    theory, estimate = row["theory"], row["estimate"]
-    said = f"measured {plain(estimate)} where theory says {interval(theory)}"
-    where = f"{_where([row])}: {said}"
-    power = {"variance": 0.5, "std": 1.0, "mean_abs": 1.0}.get(row["quantity"])
-    if power is None or not theory or isinstance(theory, list) or estimate <= 0:
-        return f"{where}; is the case (laws, sigmas, means, scale) the one that was measured?"
-    ratio = (estimate / theory) ** power
-    cause = likely_cause(ratio, row["d_k"], row["scale"])
-    said = f"{where}; the standard deviation is {ratio:.4g} times its theory"
-    return said + (f" ({cause})" if cause else "; are the laws, sigmas and means as assumed?")
-
-
-def _way_out(record: Record, rows: list[Record]) -> str:
-    """The draws that would tell, or what else to change."""
-    wanted = rates_of(record).tolerance_of(rows[0]["quantity"])
-    known = [row for row in rows if row["detectable"] is not None]
-    if not known:
-        return "give more draws"
-    needed = max(row["draws"] * (row["detectable"] / wanted) ** 2 for row in known)
-    if all(row["tolerance"] < wanted for row in known):
-        return f"these draws see gaps below {wanted:g}: --tolerance {wanted:g} would do"
-    if all(row["detectable"] <= wanted * (1 + 1e-9) for row in known):
-        needed = 4 * max(row["draws"] for row in known)
-        return f"{_draws(record, needed)} halve the error, or allow more than {wanted:g}"
-    return f"{_draws(record, needed)} would see a gap of {wanted:g}"
-
-
-def _draws(record: Record, needed: float) -> str:
-    step = 10.0 ** (math.floor(math.log10(needed)) - 1)
-    up = math.ceil(needed / step) * step
-    shown = f"{up:.0f}" if up < 1e9 else f"{up:.2g}"
-    in_file = record["command"] == "check"
-    return f"{shown} replicates in the file" if in_file else f"--samples {shown}"

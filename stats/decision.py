@@ -22,6 +22,7 @@ from .quantities import GROUPS, JUDGED, Estimate
 
 DEFAULT_RATES = Rates()
 Verdict = Literal["match", "mismatch", "undecided", "measured"]
+BELOW_FLOOR = "below the floor of"  # how the note of a row begins whose rates are not kept
 WIDEST_DETECTABLE = 0.5  # a run that cannot see half the value says nothing
 
 
@@ -147,7 +148,7 @@ def _compared(row: Row, rates: Rates, tests: int, samples_only: bool) -> Row:
     floor = draws_floor(row.quantity, reference, rates.z_holm(tests))
     notes = [
         "judged at the gap its draws detect" if widened and not by_draws else "",
-        f"below the floor of {floor:.3g} draws" if estimate.draws < floor else "",
+        f"{BELOW_FLOOR} {floor:.3g} draws" if estimate.draws < floor else "",
     ]
     return replace(
         row,
@@ -187,10 +188,22 @@ def _verdict(row: Row, rates: Rates, tests: int) -> Row:
         return replace(row, verdict="mismatch")
     if not _interval_inside(row, rates):
         return replace(row, verdict="undecided")
+    if _nothing_would_match(row):
+        row = replace(
+            row, note="; ".join(filter(None, [row.note, "a value of 0 would match as well"]))
+        )
     within = rates.within or row.reference.rounded
     if within and not _agrees_exactly(row, rates.false_alarm / tests):
         return _noted(row, "match", "differs from the theory, by less than the tolerance")
     return replace(row, verdict="match")
+
+
+def _nothing_would_match(row: Row) -> bool:
+    """Whether the tolerance is as large as the value itself."""
+    assert row.tolerance is not None
+    low, high = pivots.bounds(row.reference)
+    nearest = max(low, -high, 0.0)
+    return 0.0 < nearest <= row.tolerance * row.reference.unit
 
 
 def _numeric_floor(row: Row) -> float:

@@ -27,8 +27,9 @@ class CaseOptions:
     quantities
         What to measure: variance, std, mean, skewness, kurtosis, mean_abs; max_prob, second_prob,
         third_prob, entropy, sum_p2, saturated; jacobian_trace, jacobian_frobenius_sq,
-        jacobian_frobenius, jacobian_spectral; or a group: logits, softmax, jacobian, all. Besides:
-        overflow, broken_rows (inf or nan); law, tails, extremes (the whole distribution of q.k).
+        jacobian_frobenius, jacobian_frobenius_median, jacobian_spectral; or a group: logits,
+        softmax, jacobian, all. Besides: overflow, broken_rows (inf or nan); law, tails, extremes
+        (the whole distribution of q.k).
     n_keys
         Keys in a softmax row (10 where a row statistic is asked for).
     scale
@@ -135,7 +136,7 @@ class DecisionOptions:
     within
         The theory is meant as an approximation: only a gap beyond the tolerance is a mismatch.
     seed
-        Seed of every draw: an integer, or random (it is printed).
+        Seed of every draw: an integer, or random (the summary and the record say which it was).
     max_elements
         Most random elements drawn per cell when the draws are planned.
     until_decided

@@ -23,6 +23,7 @@ import pytest
 import verify_variance
 from verify_variance.__main__ import app
 from verify_variance.reports.numbers import with_error
+from verify_variance.stats.quantities import GROUPS, QUANTITIES, expand_quantities
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
@@ -184,6 +185,16 @@ def test_help_of_check_says_which_files(capsys):
     app(["check", "--help"], exit_on_error=False, result_action="return_value")
     assert "FILE" in (said := capsys.readouterr().out)
     assert "An npy, npz or csv file" in said
+
+
+def test_help_lists_the_quantities_that_a_command_takes(capsys):
+    def said(*tokens):
+        app([*tokens, "--help"], exit_on_error=False, result_action="return_value")
+        help_ = " ".join(re.sub(r"[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+        return help_[help_.index("--quantities ") : help_.index("--n-keys ")]
+
+    assert {*re.findall(r"\w+", said("run"))} >= {*expand_quantities(["all"])}
+    assert {*re.findall(r"\w+", said("check"))} & {*QUANTITIES} == {*GROUPS["logits"]}
 
 
 def test_help_says_the_exit_codes_and_the_commands(capsys):

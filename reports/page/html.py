@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ..advice import advice
 from ..columns import Column, page_columns
 from ..command import command_line
 from ..figures.catalogue import figures_of
@@ -19,7 +20,7 @@ from ..figures.drawing import inline
 from ..record import Record
 from ..table import render
 from ..training.page import training_section
-from ..wording import advice, summary
+from ..wording import summary
 from . import parts as parts
 
 _ORDER = ("mismatch", "undecided", "match", "measured")

@@ -1,6 +1,8 @@
 """What is said under a table, to a reader who knows no statistics."""
 
 import pytest
+import verify_variance as vv
+from verify_variance.reports.advice import advice
 from verify_variance.reports.checked import RateOptions, checked
 from verify_variance.reports.wording import WIDTH
 from verify_variance.stats.planning import Rates
@@ -108,6 +110,68 @@ def test_within_promises_an_error_beyond_the_tolerance(measured):
     result = measured(CaseOptions(dk=("64",)), rates=Rates(tolerance=0.05, within=True))
     detectable = result.record["rows"][0]["detectable"]
     assert f"{100 * detectable:.2g} % in the standard deviation beyond the tol" in result.summary
+
+
+def test_rounding_that_theory_leaves_out_is_allowed_and_said(measured):
+    rates = Rates(tolerance=0.02)
+    half = CaseOptions(dk=("64",), dtype=("float16",), quantities=("mean",))
+    result = measured(half, rates=rates)
+    said = "z counts only what a gap is beyond the tolerance, here 2 % of a standard deviation in"
+    assert result.record["rows"][0]["z"] == 0.0
+    assert said in result.summary
+    others = (
+        CaseOptions(dk=("64",), quantities=("mean",)),
+        CaseOptions(dk=("64",), quantities=("mean",), dtype_softmax=("bfloat16",)),
+        CaseOptions(dk=("64",), quantities=("overflow",), dtype=("float16",), sigma=("40",)),
+    )
+    for plain in others:
+        assert "z counts" not in measured(plain, rates=rates).summary
+
+
+def test_no_rate_is_promised_below_the_floor(measured):
+    skewed = CaseOptions(dk=("16",), quantities=("kurtosis", "mean"))
+    said = measured(skewed, draws=20_000, rates=Rates()).words().replace("\n", " ")
+    assert "kurtosis at d_k = 16: below the floor of " in said
+    assert "These rates are not promised of the row below its floor of draws, where " in said
+    both = CaseOptions(dk=("16", "32"), quantities=("kurtosis", "mean"))
+    said = measured(both, draws=20_000, rates=Rates()).summary
+    assert "These rates are not promised of the 2 rows below their floor of draws" in said
+    assert "promised" not in measured(both, draws=10**7, rates=Rates()).summary
+
+
+def test_a_tolerance_as_large_as_the_value_is_named():
+    rare = vv.verify(
+        dk=[16, 64], n_keys=10, scale="sqrt-dk", quantities="saturated", samples=20_000
+    )
+    assert rare.verdict == "match"
+    assert "saturated at d_k = 16, 64; n_keys = 10: a value of 0 would match" in rare.words()
+    two = vv.verify(dk=16, n_keys=10, scale=["none", "dk"], quantities="saturated", samples=2000)
+    assert "saturated at d_k = 16; n_keys = 10; scale = dk: a val" in two.words()
+    often = vv.verify(dk=64, n_keys=10, scale="none", quantities=["saturated", "mean"], samples=2e4)
+    assert "would match" not in often.words()
+
+
+def test_notes_name_the_transform_and_stand_together():
+    asked = {"quantities": ["max_prob", "entropy", "sum_p2"], "scale": "sqrt-dk", "samples": 2000}
+    stacks = ["none", "alibi", "softmax1", "top-k:8"]
+    result = vv.verify(dk=[16, 64], n_keys=32, transform=stacks, **asked)
+    assert [line for line in advice(result.record) if "no formula" in line] == [
+        "max_prob at d_k = 16, 64; n_keys = 32; transform = alibi:0.5, softmax1: "
+        "no formula for the ordered probabilities of unlike keys",
+        "max_prob, entropy, sum_p2 at d_k = 16, 64; n_keys = 32; transform = top-k:8: "
+        "no formula for the rows of the largest logits",
+    ]
+
+
+def test_rows_that_are_no_product_stand_apart():
+    result = vv.verify(dk=[16, 64], quantities=["mean", "std"], samples=2e4)
+    rows = result.record["rows"]
+    for row, note in zip(rows, ("a", "b", "a", "a"), strict=True):
+        row["note"] = note
+    assert advice(result.record) == [
+        "mean at d_k = 16, and std at d_k = 16, 64: a",
+        "mean at d_k = 64: b",
+    ]
 
 
 def test_sentences_are_wrapped(measured):

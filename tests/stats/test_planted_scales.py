@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from verify_variance.reports.advice import advice
 from verify_variance.reports.record import make_record
-from verify_variance.reports.wording import advice
 from verify_variance.stats.cases import Case
 from verify_variance.stats.conventions import scale_factor
 from verify_variance.stats.decision import overall
