@@ -31,6 +31,20 @@ def test_rates_are_those_that_were_asked_for(measured):
     assert "with probability 0.9." in said
 
 
+@pytest.mark.parametrize(
+    ("power", "tolerance", "said"),
+    [
+        (0.999, 0.01, "0.999"),
+        (0.999, 0.05, "0.998"),  # CALIBRATION.md: 0.00157 are missed
+        (0.999, 0.2, "0.995"),  # and 0.00467
+        (0.9999, 0.001, "0.9999"),
+    ],
+)
+def test_a_law_that_is_wider_is_missed_more_often(measured, power, tolerance, said):
+    result = measured(CaseOptions(dk=("64",)), rates=Rates(1e-6, power, tolerance))
+    assert f"would have been reported with probability {said}. A" in result.summary
+
+
 @pytest.mark.parametrize("draws", [2_000, 100_000])
 def test_the_error_that_is_promised_is_never_below_what_the_draws_detect(measured, draws):
     result = measured(CaseOptions(dk=("64",)), draws=draws, rates=Rates(tolerance=1e-4))

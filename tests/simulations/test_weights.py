@@ -113,7 +113,8 @@ def test_orthonormal_rows_have_the_uniform_law():
     w, other, _, _ = (
         a.astype(float) for a in draw_weights(through("orthogonal", 3, total), SEED, 0, 20_000)
     )
-    assert np.abs(w @ w.transpose(0, 2, 1) - np.eye(3)).max() < 1e-6
+    # three reflections of three numbers in float32: 2 * 3 * 10 * 3 roundings of 6e-8 at most
+    assert np.abs(w @ w.transpose(0, 2, 1) - np.eye(3)).max() < 1.1e-5
     for values, exact in (
         (w[:, 0, 0] ** 4, 3 / (total * (total + 2))),
         (w[:, 2, 2] ** 4, 3 / (total * (total + 2))),
