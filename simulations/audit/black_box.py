@@ -107,12 +107,7 @@ class BlackBox:
             raise FunctionError(error_said(error)) from error
         out = first_output(out)
         found = as_numpy(out, "attention's output")
-        if "h" in self.layout and found.shape == (1, q.shape[1], heads * v.shape[2]):
-            found = found[0].reshape(q.shape[1], heads, -1).swapaxes(0, 1)  # heads merged
-        else:
-            found = self._taken(found)
-        if found.shape != (expected := (heads, q.shape[1], v.shape[2])):
-            raise ProbeError(f"the output must be shaped {expected}, got {found.shape}")
+        found = self._result(found, heads, q.shape[1], v.shape[2])
         after_q, after_k = (self._taken(as_numpy(x)) for x in given[:2])
         kept = np.array_equal(after_q, saw_q) and np.array_equal(after_k, saw_k)
         rounding = max(rounding_of(given[0]), rounding_of(out))
@@ -120,10 +115,24 @@ class BlackBox:
 
     def call_two(self, q: Array, k: Array, v: Array) -> Array:
         """The outputs (batch, head, query, d) of a batch of two: (2, head, length, d) each."""
+        heads, queries = self.heads(q), q.shape[-2]
+        if self.single and queries > 1:
+            each = [self.call_two(q[..., [i], :], k, v) for i in range(queries)]
+            return np.concatenate(each, -2)
         pairs = ([self._placed(one) for one in x] for x in self.handed(q, k, v))
         out = self.attention(*(self.to_array(np.concatenate(p)) for p in pairs), **self.more)
-        out = as_numpy(out[0] if isinstance(out, tuple | list) else out, "attention's output")
-        return np.stack([self._taken(out[i : i + 1]) for i in (0, 1)])
+        out = as_numpy(first_output(out), "attention's output")
+        return np.stack([self._result(out[i : i + 1], heads, queries, v.shape[-1]) for i in (0, 1)])
+
+    def _result(self, found: Array, heads: int, queries: int, width: int) -> Array:
+        """An output as (head, query, width), whose heads may be merged."""
+        if "h" in self.layout and found.shape == (1, queries, heads * width):
+            merged: Array = found[0].reshape(queries, heads, -1).swapaxes(0, 1)
+            return merged
+        found = self._taken(found)
+        if found.shape != (expected := (heads, queries, width)):
+            raise ProbeError(f"the output must be shaped {expected}, got {found.shape}")
+        return found
 
     def weights(self, q: Array, k: Array) -> tuple[Array, Array, Array, float]:
         """Weights (head, query, key), q and k as the function saw them, and its unit roundoff.

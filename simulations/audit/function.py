@@ -21,11 +21,18 @@ from .forms import find_form
 from .guard import guarded
 from .lengths import length_findings
 from .opening import by_position
-from .outputs import batch_of_two, leaves_arguments, row_sums, values_through, wrong_axis
+from .outputs import (
+    batch_of_two,
+    leaves_arguments,
+    other_width,
+    row_sums,
+    values_through,
+    wrong_axis,
+)
 from .positions import position_findings
 from .precision import precision_findings
 from .scaling import factor_findings, first_line, measured_points
-from .sharing import sharing_findings
+from .sharing import order_findings, sharing_findings
 from .subject import Subject, opened, other_layout
 
 
@@ -63,6 +70,7 @@ def _findings(subject: Subject) -> Iterator[Finding]:
     if (axis := wrong_axis(subject)) is not None:
         yield axis
         return
+    yield from order_findings(subject)
     try:
         form = find_form(subject.box, *subject.draw(subject.d_k))
         yield _form_finding(form)
@@ -76,6 +84,7 @@ def _findings(subject: Subject) -> Iterator[Finding]:
         yield from positions
         yield row_sums(subject)
         yield values_through(subject)
+        yield from other_width(subject)
         yield from batch_of_two(subject)
         yield from sharing_findings(subject, base.factor)
         yield from length_findings(subject, base.factor)

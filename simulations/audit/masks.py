@@ -11,7 +11,7 @@ import numpy as np
 from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
 from .black_box import Array, Mask
-from .positions import about_means
+from .compared import about_means
 from .subject import N_KEYS, Subject
 from .tried import NotFiniteError, weights_with
 from .windows import not_renormalised

@@ -7,6 +7,7 @@ import numpy as np
 from ...stats.audit.findings import Finding, judged
 from ...stats.decision import Verdict
 from .black_box import Array
+from .compared import compared
 from .seen_logits import SeenLogits, seen_in_range
 from .subject import Subject
 
@@ -123,6 +124,9 @@ def values_through(subject: Subject) -> Finding:
     values = subject.box.shared(rng.standard_normal((*k.shape[:2], max(subject.d_k, 16))))
     out = subject.box.call(q, k, values).out
     wanted = weights @ values[: len(weights)]
+    there = np.isfinite(wanted).all(-1)  # rows without any key may be nan in both
+    there |= np.isfinite(out).all(-1)
+    out, wanted = out[there], wanted[there]
     ratio = float((out * wanted).sum() / (wanted * wanted).sum())
     left = float(np.sqrt(np.mean((out - ratio * wanted) ** 2) / np.mean(wanted**2)))
     linear, allowed = left <= 100 * subject.rtol, 10 * subject.rtol
@@ -130,6 +134,26 @@ def values_through(subject: Subject) -> Finding:
     right = linear and abs(ratio - 1) <= allowed
     numbers = {"expected": 1.0, "measured": ratio, "allowed": allowed}
     return judged("values", "", right, said, "values-not-linear", **numbers)
+
+
+def other_width(subject: Subject) -> list[Finding]:
+    """A finding where values of another width than d_k change the weights."""
+    q, k = subject.draw(subject.d_k)
+    values = np.zeros((*k.shape[:2], 2 * max(subject.d_k, k.shape[1])))
+    values[:, np.arange(k.shape[1]), np.arange(k.shape[1])] = 1.0
+    try:
+        out = subject.box.call(q, k, values).out[..., : k.shape[1]]
+    except (Exception, SystemExit):  # many kernels want values as wide as the keys
+        return []
+    found = compared(out, subject.box.weights(q, k)[0])
+    if found.off <= 10 * subject.rtol:
+        return []
+    wide = values.shape[-1]
+    said = f"With values {wide} wide the weights are others than with values as wide as the keys"
+    if found.scaled(10 * subject.rtol):
+        said += f": logits are multiplied by {found.slope:.6g}, as if by the width of the values"
+    where, slug = f"d_v = {wide}", "factor-by-dv"
+    return [Finding("values", where, "measured", f"{said}. Not judged.", slug, 1.0, found.slope)]
 
 
 def leaves_arguments(subject: Subject) -> list[Finding]:

@@ -14,6 +14,7 @@ from ...stats.audit.findings import Finding, judged
 from ...stats.audit.known import Point
 from ...stats.failures import InconclusiveError
 from .black_box import Array, Mask
+from .compared import about_means
 from .form import Form, floor_of
 from .scaling import first_line
 from .seen_logits import LEAST_WEIGHT, seen_in_range
@@ -59,14 +60,6 @@ class _Rows:
         return np.array(slopes), float(np.sqrt(left / max(points, 1)))
 
 
-def about_means(x: Array, kept: Mask) -> Array:
-    """An array about its row means over the points kept, and 0 elsewhere."""
-    counts = np.maximum(kept.sum(-1, keepdims=True), 1)
-    means = np.where(kept, x, 0.0).sum(-1, keepdims=True) / counts
-    centred: Array = np.where(kept, x - means, 0.0)
-    return centred
-
-
 def position_findings(
     subject: Subject, form: Form, base: Point
 ) -> tuple[list[Point], list[Finding]]:
@@ -77,13 +70,14 @@ def position_findings(
         if (wrong := _not_finite(subject)) is not None:
             return [], [wrong]
         rows = _rows(subject, form, base)
+        few = subject.box.weights(*subject.draw(subject.d_k))[0]
     except InconclusiveError:
-        said = f"Not checked: with {_many(subject)} keys each query shows too few of them."
+        said = f"Not checked: with {many_keys(subject)} keys each query shows too few of them."
         return [], [Finding("many keys", "", "measured", said, "too-little-seen")]
     except (Exception, SystemExit) as error:  # a function may be made for short rows alone
         said = f"With many keys it fails: {first_line(error)}."
         return [], [Finding("many keys", "", "measured", said)]
-    if (wrong := _lost(rows) or _difference(rows, base, subject)) is not None:
+    if (wrong := _lost(rows, few) or _difference(rows, base, subject)) is not None:
         return [], [wrong]
     factor = base.factor * float(rows.slopes([_ALL])[0][0])
     allowed = 3 * subject.rtol
@@ -92,7 +86,7 @@ def position_findings(
     finding = _found(rows, right, base.factor, factor, allowed, said, "factor-by-length")
     more = [] if right else [Point(base.d_k, base.n_heads, rows.keys, factor)]
     shifted = [] if form.slug == "l2-distance" else _added(rows)
-    return more, [finding, *built_in(rows.weights), *shifted]
+    return more, [finding, *built_in(rows.weights, few), *shifted]
 
 
 def _added(rows: _Rows) -> list[Finding]:
@@ -120,12 +114,13 @@ def _found(
     return judged("many keys", f"{rows.keys} keys", right, said, cause, **numbers)
 
 
-def _many(subject: Subject) -> int:
+def many_keys(subject: Subject) -> int:
+    """Keys of the checks that need many, by the precision."""
     return MANY if subject.rtol < 1e-3 else MANY_COARSE
 
 
 def _rows(subject: Subject, form: Form, base: Point) -> _Rows:
-    q, k = subject.draw(subject.d_k, _many(subject))
+    q, k = subject.draw(subject.d_k, many_keys(subject))
     q, k = form.grown[0] * q, form.grown[1] * k
     seen = seen_in_range(subject.box, q, k)
     plus, minus = (subject.box.weights(sign * seen.q, k)[0] for sign in (1, -1))
@@ -180,7 +175,7 @@ def _not_finite(subject: Subject) -> Finding | None:
     """Rows of nan or inf that a few keys do not have; a row without any key is nan there too."""
     few, many = (
         subject.box.weights(*subject.draw(subject.d_k, n_keys))[0]
-        for n_keys in (N_KEYS, _many(subject))
+        for n_keys in (N_KEYS, many_keys(subject))
     )
     before, bad = (int((~np.isfinite(weights)).any(-1).sum()) for weights in (few, many))
     if bad <= before:
@@ -192,17 +187,25 @@ def _not_finite(subject: Subject) -> Finding | None:
     )
 
 
-def _lost(rows: _Rows) -> Finding | None:
-    """Keys without any weight, such as a rest that is no whole block."""
-    unseen = np.asarray((rows.weights <= 0).all(0))
-    if np.triu(unseen).sum() == np.triu(np.ones_like(unseen)).sum():
-        unseen = unseen[:, :-1]  # strictly causal: no row may see the last key
-    lost = np.flatnonzero(unseen.all(0))
-    beside = np.setdiff1d(np.clip([*(lost - 1), *(lost + 1)], 0, rows.keys - 1), lost)
-    if not len(lost) or rows.weights[..., beside].max(initial=0.0) < VANISHING:
-        return None  # what is added to logits far away makes weights too small for the type
-    said = f"{len(lost)} of {rows.keys} keys have no weight in any row, the first is key {lost[0]}."
-    return _found(rows, False, rows.keys, rows.keys - len(lost), 0.0, said, "keys-dropped")
+def _lost(rows: _Rows, few: Array) -> Finding | None:
+    """Keys without any weight in a head, such as a rest that is no whole block.
+
+    As many of the last keys of a few are lost by design, as in strictly causal attention; weights
+    that vanish beside those that are lost may be too small for the type.
+    """
+    for head, (weights, of_few) in enumerate(zip(rows.weights, few, strict=True)):
+        lost, known = (np.flatnonzero(~(x > 0).any(0)) for x in (weights, of_few))
+        last = [np.arange(x.shape[-1])[::-1][: len(known)][::-1] for x in (weights, of_few)]
+        if not len(lost) or (np.array_equal(lost, last[0]) and np.array_equal(known, last[1])):
+            continue
+        beside = np.setdiff1d(np.clip([*(lost - 1), *(lost + 1)], 0, rows.keys - 1), lost)
+        if np.nan_to_num(weights)[:, beside].max(initial=0.0) < VANISHING:
+            continue
+        where = "any row" if len(rows.weights) == 1 else f"any row of head {head}"
+        said = f"{len(lost)} of {rows.keys} keys have no weight in {where}, the first is key "
+        said += f"{lost[0]}."
+        return _found(rows, False, rows.keys, rows.keys - len(lost), 0.0, said, "keys-dropped")
+    return None
 
 
 def _shifted(rows: _Rows) -> Finding | None:

@@ -74,7 +74,11 @@ def _overflow(subject: Subject, dtype: str, base: Point, declared: bool) -> list
 
 
 def _finite(subject: Subject, product: float) -> bool:
-    """Whether rows of equal logits, made of this product, come out as finite weights."""
+    """Whether rows of equal logits, made of this product, come out as finite weights.
+
+    Rows that are not for products near 0 either, such as those without any key, are left out.
+    """
     size = math.sqrt(product / subject.d_k)
     q = np.full((subject.options.heads, 16, subject.d_k), size)
-    return bool(np.isfinite(subject.box.weights(q, q)[0]).all())
+    large, small = (np.isfinite(subject.box.weights(x, x)[0]) for x in (q, q / (16 * size)))
+    return bool(large[small.all(-1)].all())

@@ -28,6 +28,9 @@ COARSE_RELATIVE_ERROR = 1e-2  # of one in half precision, logits that err by 4e-
 MOST_KEYS = 16
 
 
+_TILED = "key heads are tiled over query heads, where neighbours should share one"
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What an attention function does to q.k.
@@ -93,14 +96,17 @@ def probe_factor(
     rng = np.random.default_rng(count("seed", seed, least=0))
     q, k = rng.standard_normal((2, n_heads, min(max(d_k, 2), MOST_KEYS), d_k))
     q *= 2.0 ** -round(math.log2(d_k) / 2)  # powers of two round nothing
-    layouts = LAYOUTS if layout == "auto" else (layout,)
+    layouts: tuple[str, ...] = LAYOUTS if layout == "auto" else (layout,)
     sharing = n_heads // (few := n_heads if n_kv_heads is None else count("n_kv_heads", n_kv_heads))
     if few * sharing != n_heads:
         raise InputError(f"n_kv_heads must divide n_heads, got {few} with {n_heads}; for example 1")
+    if sharing > 1 and layout in ("bld", "ld"):
+        raise InputError(f"n_kv_heads needs a layout with heads, bhld or blhd, got {layout}")
     makers = [("given arrays", array)] if array else array_makers(dtype)
+    if sharing > 1:
+        layouts = tuple(name for name in layouts if "h" in name)
     box = open_box(BlackBox(attention, sharing=sharing), q, k, layouts, makers)
-    box = in_its_order(box, q, k)
-    k = box.shared(k)
+    tiled, k = in_its_order(box, q, k).tiled, box.shared(k)
     seen = seen_in_range(box, q, k)
     floor = seen.rounding * (1 + math.sqrt(d_k) / 8)  # measured: twice u at 64, growing as a sum
     coarse = seen.rounding > ROUNDING["float32"]
@@ -117,5 +123,5 @@ def probe_factor(
         seen.points,
         floor,
         COARSE_RELATIVE_ERROR if coarse else RELATIVE_ERROR,
-        unlike(box, seen, floor) if residual > 10 * floor else "",
+        (_TILED if tiled else unlike(box, seen, floor)) if residual > 10 * floor else "",
     )

@@ -7,63 +7,94 @@ from dataclasses import replace
 import numpy as np
 
 from ...stats.audit.findings import Finding
-from .black_box import BlackBox
+from .black_box import Array, BlackBox
 from .compared import compared
 from .key_heads import in_its_order, served
 from .subject import Subject
 
-_TILED = (
-    "Key head g serves query heads g, g + {0}, ... ({1} heads of q, {0} of k: tiled), where torch, "
-    "JAX, transformers and their checkpoints let neighbours share it (repeat_interleave)."
+_ORDER = (
+    "where torch, JAX, transformers and their checkpoints let neighbours share it "
+    "(repeat_interleave)."
 )
 
 
-def sharing_findings(subject: Subject, factor: float) -> list[Finding]:
-    """What a function does with fewer heads of k than of q, where it takes them at all.
+def order_findings(subject: Subject) -> list[Finding]:
+    """The order of key heads in a function that is called with fewer of them."""
+    return _of_order(subject.box, subject) if subject.box.sharing > 1 else []
 
-    Held against its own weights for keys that are repeated beforehand; heads in no known order are
-    reported alone, since an array that is too short may be read anyhow.
+
+def sharing_findings(subject: Subject, factor: float) -> list[Finding]:
+    """What a function of as many heads of k as of q does with fewer, where it takes them.
+
+    Held against its own outputs for keys and values that are repeated beforehand. An array that is
+    too short may be read anyhow: only what else is right, in a known order, is judged. Nothing is
+    tried where the heads of k were declared.
     """
-    heads, box = subject.options.heads, subject.box
-    if "h" not in box.layout or heads % 2 or box.inner:
+    options, box = subject.options, subject.box
+    if "h" not in box.layout or box.inner or box.sharing > 1 or options.n_kv_heads is not None:
         return []
-    if box.sharing > 1:
-        return _of_order(box, heads)
-    fewer = replace(box, sharing=2)
+    found = []
+    for sharing in options.sharings[1:]:
+        found += _shared(subject, replace(box, sharing=sharing), factor)
+    return found
+
+
+def _shared(subject: Subject, fewer: BlackBox, factor: float) -> list[Finding]:
     q, k = subject.draw(subject.d_k)
+    room = 10 * subject.rtol
     try:
         fewer = in_its_order(fewer, q, k)
         k = fewer.shared(k)
-        seen, wanted = fewer.weights(q, k)[0], box.weights(q, k)[0]
         first = served(fewer, q, k)
+        seen, wanted = fewer.weights(q, k)[0], subject.box.weights(q, k)[0]
+        off = _of_values(subject, fewer, q, k)
     except (Exception, SystemExit):  # it may be made for as many heads of k as of q
         return []
-    where = f"{heads} heads, {heads // 2} of k"
-    if first != tuple(np.flatnonzero(fewer.key_heads(heads) == 0)):
-        said = f"With {heads // 2} heads of k the first serves query heads {_listed(first)}."
-        return [Finding("key heads", where, "measured", f"{said} It may not be made for that.")]
-    found, room = compared(seen, wanted), 10 * subject.rtol
+    found, where = compared(seen, wanted), _where(fewer, len(q))
+    known = first == tuple(np.flatnonzero(fewer.key_heads(len(q)) == 0))
+    if not known or not (found.off <= room or found.scaled(room)):
+        said = f"With {where} weights are not those of keys repeated beforehand: it may not be "
+        return [Finding("key heads", where, "measured", f"{said}made for that.", "own-key-heads")]
     measured = found.times(factor)
-    said = f"With {heads // 2} heads of k weights are not those of keys repeated beforehand."
-    if found.scaled(room):
-        said = (
-            f"The factor depends on the heads of k: {factor:.6g} with {heads} of them, "
-            f"{measured:.6g} with {heads // 2}."
-        )
-    finding = Finding("key heads", where, "match", "", None, factor, measured, room)
+    numbers = factor, measured, room
     if found.off > room:
-        cause = "factor-by-key-heads"
-        finding = replace(finding, verdict="mismatch", said=said, cause=cause)
-    return [finding, *(_of_order(fewer, heads) if fewer.tiled else [])]
+        said = f"The factor depends on the heads of k: {factor:.6g} with {len(q)} of them, "
+        said += f"{measured:.6g} with {where}."
+        return [Finding("key heads", where, "mismatch", said, "factor-by-key-heads", *numbers)]
+    if off > 10 * room:
+        said = f"With {where} the heads of v are not shared as those of k."
+        return [Finding("key heads", where, "mismatch", said, "value-heads", 0.0, off, 10 * room)]
+    if fewer.tiled:
+        return _of_order(fewer, subject)
+    return [Finding("key heads", where, "match", "", None, *numbers)]
 
 
-def _of_order(box: BlackBox, heads: int) -> list[Finding]:
-    few = len(set(box.key_heads(heads).tolist()))
-    where = f"{heads} heads, {few} of k"
+def _of_values(subject: Subject, fewer: BlackBox, q: Array, k: Array) -> float:
+    """How far outputs are off those of values that are repeated beforehand, of the largest."""
+    rng = np.random.default_rng((subject.options.chosen_seed, 5))
+    v = fewer.shared(rng.standard_normal(k.shape))
+    out, wanted = fewer.call(q, k, v).out, subject.box.call(q, k, v).out
+    there = np.isfinite(wanted)
+    return float(np.abs(np.where(there, out - wanted, 0.0)).max() / np.abs(wanted[there]).max())
+
+
+def _of_order(box: BlackBox, subject: Subject) -> list[Finding]:
+    q, k = subject.draw(subject.d_k)
+    first = served(box, q, box.shared(k))
+    where = _where(box, len(q))
     if box.tiled:
-        said = _TILED.format(few, heads)
-        return [Finding("key heads", where, "mismatch", said, "key-heads-tiled")]
+        said = (
+            f"Key heads are tiled over query heads ({where}: the first serves {_listed(first)}), "
+        )
+        return [Finding("key heads", where, "mismatch", f"{said}{_ORDER}", "key-heads-tiled")]
+    if first != tuple(np.flatnonzero(box.key_heads(len(q)) == 0)):
+        said = f"The first key head serves query heads {_listed(first)} ({where}), {_ORDER}"
+        return [Finding("key heads", where, "mismatch", said, "key-heads-order")]
     return [Finding("key heads", where, "match")]
+
+
+def _where(box: BlackBox, heads: int) -> str:
+    return f"{heads} heads, {len(set(box.key_heads(heads).tolist()))} of k"
 
 
 def _listed(heads: tuple[int, ...]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...stats.arrays import LAYOUTS, ROUNDING
 from ...stats.audit.options import AuditOptions
+from ...stats.checks import InputError
 from .black_box import Array, BlackBox, ProbeError
 from .key_heads import in_its_order
 from .opening import array_makers, open_box
@@ -101,13 +102,14 @@ def _ways(
     """
     layouts = LAYOUTS if layout == "auto" else (layout,)
     with_heads = tuple(name for name in layouts if "h" in name)
-    for sharing in options.sharings:
-        if with_heads:
-            yield BlackBox(attention, sharing=sharing), with_heads
-    if options.n_kv_heads is None:
-        yield BlackBox(attention), layouts
-    for sharing in options.sharings:
-        yield BlackBox(attention, sharing=sharing, single=True), layouts
+    declared = options.n_kv_heads is not None
+    if declared and not with_heads:
+        raise InputError(f"n_kv_heads needs a layout with heads, bhld or blhd, got {layout}")
+    for single in (False, True):
+        for sharing in options.sharings if with_heads else ():
+            yield BlackBox(attention, sharing=sharing, single=single), with_heads
+        if not declared:
+            yield BlackBox(attention, single=single), layouts
 
 
 def _with_heads_inside(subject: Subject, layout: str) -> Subject:

@@ -17,29 +17,65 @@ _WINDOW = 4
 VANISHING = 1e-30  # weights near this may be 0 though their key is seen
 
 
-def built_in(weights: Array) -> list[Finding]:
-    """What masks of the function's own leave to a query; one later key alone is a mistake.
+def built_in(weights: Array, few: Array) -> list[Finding]:
+    """What masks of the function's own leave to a query of each head.
 
-    `weights` (head, query, key) are those of as many queries as keys.
+    `weights` (head, query, key) are those of many keys, `few` those of 16. One later key besides
+    all earlier ones is a mistake, and so is a mask that is causal for one of both lengths alone.
     """
-    seen = np.asarray((np.nan_to_num(weights) > 0).any(0))
-    queries, keys = seen.shape
-    if seen.all() or weights[weights > 0].min(initial=1.0) < VANISHING:
-        return []  # a weight of 0 may be one too small for the type
-    ahead = np.arange(keys)[None, :] - np.arange(queries)[:, None]
-    first, last = int(ahead[seen].min(initial=0)), int(ahead[seen].max(initial=0))
+    bands = [_band(of_head) for of_head in weights]
+    keys = weights.shape[-1]
     where = f"{keys} keys"
-    if not np.array_equal(seen, (ahead >= first) & (ahead <= last)):
-        said = f"A query sees {seen.sum(1).mean():.4g} of {keys} keys on the mean, in no band."
-        return [Finding("keys seen", where, "measured", said, "mask")]
-    start = "0" if first == 1 - keys else _place(first)
-    end = str(keys - 1) if last == keys - 1 else _place(last)
-    said = f"Without any mask query i sees keys {start} to {end}"
-    if last == 1 and first == 1 - keys:
-        said += ", the one after its own too: is a causal mask off by one?"
-        return [Finding("keys seen", where, "mismatch", said, "causal-off-by-one")]
-    cause = "causal" if first == 1 - keys and last < 1 else "window"
-    return [Finding("keys seen", where, "measured", f"{said}.", cause)]
+    for head, (band, of_few) in enumerate(zip(bands, map(_band, few), strict=True)):
+        if band == (1 - keys, 1):
+            said = f"Without any mask query i sees keys {_said(band, keys)}, the one after its own "
+            said += "too: is a causal mask off by one?"
+            return [Finding("keys seen", where, "mismatch", said, "causal-off-by-one")]
+        if band and of_few and (band[1] < 1) != (of_few[1] < 1):
+            said = f"Query i of head {head} sees keys {_said(band, keys)} of {keys}, but keys "
+            said += f"{_said(of_few, N_KEYS)} of {N_KEYS}."
+            return [Finding("keys seen", where, "mismatch", said, "mask-by-length")]
+    known = {band: [h for h in range(len(bands)) if bands[h] == band] for band in bands if band}
+    if not known or list(known) == [(1 - keys, keys - 1)]:
+        return _in_no_band(weights, where) if None in bands else []
+    each = [f"keys {_said(band, keys)}" for band in known]
+    if len(known) > 1:
+        heads = [f" in head {', '.join(map(str, of_band))}" for of_band in known.values()]
+        each = [said + head for said, head in zip(each, heads, strict=True)]
+    cause = "causal" if list(known) in ([(1 - keys, 0)], [(1 - keys, -1)]) else "window"
+    said = f"Without any mask query i sees {'; '.join(each)}."
+    return [Finding("keys seen", where, "measured", said, cause)]
+
+
+_Band = tuple[int, int]
+
+
+def _band(weights: Array) -> _Band | None:
+    """The least and the largest distance from query to key that is seen, where all between are.
+
+    None for any other pattern, and where weights of 0 may be too small for the type.
+    """
+    seen = np.nan_to_num(weights) > 0
+    if not seen.any() or (weights[seen].min() < VANISHING and not seen.all()):
+        return None
+    queries, keys = seen.shape
+    ahead = np.arange(keys)[None, :] - np.arange(queries)[:, None]
+    first, last = int(ahead[seen].min()), int(ahead[seen].max())
+    return (first, last) if np.array_equal(seen, (ahead >= first) & (ahead <= last)) else None
+
+
+def _in_no_band(weights: Array, where: str) -> list[Finding]:
+    seen = np.nan_to_num(weights) > 0
+    if seen.all() or weights[seen].min() < VANISHING:
+        return []
+    mean = seen.sum(-1).mean()
+    said = f"A query sees {mean:.4g} of {seen.shape[-1]} keys on the mean, in no band."
+    return [Finding("keys seen", where, "measured", said, "mask")]
+
+
+def _said(band: _Band, keys: int) -> str:
+    start = "0" if band[0] == 1 - keys else _place(band[0])
+    return f"{start} to {keys - 1 if band[1] == keys - 1 else _place(band[1])}"
 
 
 def _place(distance: int) -> str:
