@@ -24,7 +24,7 @@ Inner = Callable[[Any, Sequence[Traced]], list[Traced]]
 
 
 def _scan(parameters: Any, inputs: list[Traced], inner: Inner) -> list[Traced]:
-    fixed, carried = parameters["num_consts"], parameters["num_carry"]
+    fixed, carried = _counts_of_scan(parameters)
     consts, carry = inputs[:fixed], inputs[fixed : fixed + carried]
     stacked, length = inputs[fixed + carried :], parameters["length"]
     steps: list[list[Traced]] = [[] for _ in range(length)]
@@ -40,6 +40,14 @@ def _scan(parameters: Any, inputs: list[Traced], inner: Inner) -> list[Traced]:
         for each in zip(*steps, strict=True)
     ]
     return [*carry, *joined]
+
+
+def _counts_of_scan(parameters: Any) -> tuple[int, int]:
+    """How many inputs are constants and how many are carried; JAX 0.12 keeps them as trees."""
+    if "num_consts" in parameters:
+        return parameters["num_consts"], parameters["num_carry"]
+    consts, carry, _ = parameters["ft_in"].unpack()
+    return len(consts), len(carry)
 
 
 def _sliced(origin: Origin, step: int) -> Origin:
