@@ -9,9 +9,8 @@ from dataclasses import fields
 from .cases import Case
 from .checks import InputError
 from .conventions import scale_factor
-from .logits import check_finite
 from .quantities import QUANTITIES
-from .transforms.rules import check_quantity, check_transform
+from .transforms.rules import check_transform
 from .transforms.stacks import has_no_rows
 from .weights.layers import check_weights
 from .weights.schemes import default_scale
@@ -66,31 +65,6 @@ def checked_case(case: Case) -> Case:
         check_transform(case)
     scale_factor(case)  # refuses what the scale needs and the case has not
     return case
-
-
-def check_asked(case: Case, quantity: str) -> None:
-    """Refuse a quantity that the case has no reference of, before any reference is computed."""
-    asked = QUANTITIES[quantity]
-    if case.transform:
-        check_quantity(case, quantity)
-    elif quantity == "overflow":
-        if case.d_k is None:
-            raise InputError("overflow is of drawn q and k; give --dk, or ask for broken_rows")
-    elif asked.of_pairs:
-        if case.d_k is None:
-            raise InputError(
-                f"{quantity} of given normal logits is what --logit-std states; "
-                "choose quantities of rows, or give --dk"
-            )
-        if asked.group == "law" and case.rounds:
-            raise InputError(
-                f"{quantity} needs logits that are not rounded, got dtype {case.dtype}; "
-                "take float32, or the quantity overflow"
-            )
-        if asked.group == "logits" and case.weights is None:
-            check_finite(case, quantity)
-    elif case.n_keys is None:
-        raise InputError(f"{quantity} is a statistic of rows and needs --n-keys")
 
 
 def _check_digits(case: Case) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .case_rules import check_asked
 from .cases import Case, Reference
 from .checks import choice
 from .conventions import scale_factor
 from .quantities import QUANTITIES
+from .quantity_rules import check_asked
 
 if TYPE_CHECKING:
     from .weights.fixed import Matrices

@@ -8,12 +8,13 @@ from itertools import product
 from typing import Any
 
 from . import checks
-from .case_rules import check_asked, checked_case, default_scales, left_out, no_head_dimension
+from .case_rules import checked_case, default_scales, left_out, no_head_dimension
 from .cases import HALF, Case
 from .checks import InputError
 from .conventions import parse_scale
 from .elements import canonical_elements
 from .quantities import QUANTITIES, expand_quantities
+from .quantity_rules import check_asked
 from .request import CaseOptions
 from .transforms.stacks import canonical_transform, with_length
 from .weights.schemes import canonical_weights

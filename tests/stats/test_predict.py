@@ -1,6 +1,8 @@
 """Theory by name; and a wrong theory is called a mismatch, with a miss rate that is computed."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -172,3 +174,13 @@ def test_a_wrong_sampler_is_a_mismatch(draw, quantity, gap, spread):
     row = Row(case, quantity, predict(case, quantity))
     assert judged(row, draw, gap, spread).verdict == "mismatch"
     assert judged(row, normal, gap, spread).verdict == "match"
+
+
+def test_a_closed_form_loads_no_scipy():
+    code = (
+        "import sys, verify_variance as vv\n"
+        "vv.predict(vv.Case(d_k=64), 'variance')\n"
+        "print({name.partition('.')[0] for name in sys.modules} & {'scipy', 'jax'})"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "set()"
