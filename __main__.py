@@ -281,25 +281,29 @@ def train(
 def report(
     *files: str,
     options: Report = REPORT,
+    output: Output = OUTPUT,
     cases: Cases = CASES,
     decision: Decision = DECISION,
     devices: Devices = DEVICES,
 ) -> int:
-    """One page (HTML, offline) or one figure, from saved records or from a fresh run.
+    """One page (HTML, offline), one figure or, with --format or another ending, one table.
 
     Parameters
     ----------
     files
-        Records that --format json wrote; without any, what the other options ask for is run.
+        Records of any command that --format json wrote; without any, what the other options ask
+        for is run.
 
     """
-    from .reports.report import reported, saved
+    from .reports.report import reported, saved, tabled
 
-    options.check()
-    records = saved(files, sys.argv[1:])
+    options.check(output)
     asked = vars(cases) | vars(decision) | vars(devices)
-    records = records or [_measured(asked, options.quiet).record]
-    _write(reported(records, options.figure, options.style, options.output), options.output)
+    records = saved(files, sys.argv[1:]) or [_measured(asked, output.quiet).record]
+    if options.form(output) in ("page", "figure"):
+        _write(reported(records, options.figure, options.style, output.output), output.output)
+    else:
+        _tell(tabled(records), output)
     return 0
 
 
@@ -411,11 +415,7 @@ def _show(result: Result, output: OutputOptions, ci: CiOptions = CI) -> int:
 
     if not leads():
         return ci_exit_code(result.record, ci.undecided)
-    plain = output.form == "plain"
-    result = result.grouped(() if output.form == "json" else output.group_by)
-    _emit(result.text() if plain and not output.quiet else result.table(output.form), output)
-    if not output.quiet and (words := result.words()) and (output.output or not plain):
-        _say(f"{words}\n")
+    _tell(result, output)
     if not output.quiet and (took := effort(result.record)):
         _say(f"{took}\n")
     for line in publish(result.record, ci.junit, ci.undecided):
@@ -423,9 +423,18 @@ def _show(result: Result, output: OutputOptions, ci: CiOptions = CI) -> int:
     return ci_exit_code(result.record, ci.undecided)
 
 
+def _tell(result: Result, output: OutputOptions) -> None:
+    """The table where it was asked for, and its words under it or on stderr."""
+    plain = output.form == "plain"
+    result = result.grouped(() if output.form == "json" else output.group_by)
+    _emit(result.text() if plain and not output.quiet else result.table(output.form), output)
+    if not output.quiet and (words := result.words()) and (output.output or not plain):
+        _say(f"{words}\n")
+
+
 def _emit(text: str, output: OutputOptions) -> int:
     text = captioned(text, output.form, output.caption, output.label)
-    _write(f"{text}\n".encode(), output.output)
+    _write(f"{text}\n".encode(errors="replace"), output.output)
     return 0
 
 

@@ -25,11 +25,14 @@ def captioned(table: str, form: str, caption: str | None, label: str | None) -> 
     if caption is None and label is None:
         return table
     if form == "html":
-        return table.replace(">", f">\n<caption>{escape(caption or '')}</caption>", 1)
+        return table.replace("<table>", f"<table>\n<caption>{escape(caption or '')}</caption>", 1)
     if form == "rst":
         named = [f"   :name: {label}"] if label else []
         head = f".. table:: {caption or ''}".rstrip()
-        return "\n".join([head, *named, "", textwrap.indent(table, "   ")])
+        before, rule, rest = table.partition("=")  # of several tables, the first has the caption
+        first, gap, others = f"{rule}{rest}".partition("\n\n")
+        body = "\n".join([head, *named, "", textwrap.indent(first, "   ")])
+        return f"{before}{body}{gap}{others}"
     said = [rf"\caption{{{caption}}}"] if caption else []
     said += [rf"\label{{{label}}}"] if label else []
     return "\n".join([r"\begin{table}", r"\centering", *said, table, r"\end{table}"])

@@ -10,7 +10,8 @@ from ..stats.scales import SCALES
 from ..stats.transforms.catalogue import TRANSFORMS
 from ..stats.weights.schemes import TIED, WEIGHTS
 from ..stats.weights.tokens import TOKENS
-from .table import WIDTH, tabulated
+from .markup import tabulated
+from .table import WIDTH
 
 _HEADERS = ("kind", "name", "formula", "needs", "source")
 

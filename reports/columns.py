@@ -14,11 +14,12 @@ from .record import Record, rates_of
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its header, what it says of a row, and whether that is text."""
+    """One column: its header, what it says of a row, whether that is text; its name in full."""
 
     header: str
     cell: Callable[[Record], str]
     text: bool = False
+    full: str = ""  # where the header is not unlike the others without what stands beside it
 
 
 Layout = tuple[list[Column], list[Column]]
@@ -168,9 +169,9 @@ _LOOK = Column("look", lambda row: whole(row.get("look")))
 _JUDGED = [Column("z", lambda row: deviate(row["z"])), Column("verdict", _field("verdict"), True)]
 _SPREAD = [
     Column("Var theory", lambda row: interval(row["theory"])),
-    Column("measured", lambda row: with_error(row["estimate"], row["mcse"])),
+    Column("measured", lambda row: with_error(row["estimate"], row["mcse"]), full="Var measured"),
     Column("std theory", lambda row: plain(_root(row, "theory"))),
-    Column("measured", _std_with_error),
+    Column("measured", _std_with_error, full="std measured"),
 ]
 _GENERAL = [
     Column("theory", lambda row: interval(row["theory"])),

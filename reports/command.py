@@ -6,12 +6,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 
+from ..stats.audit.options import AuditOptions
+from ..stats.calibration.options import CalibrationOptions
 from ..stats.quantities import GROUPS
 from ..stats.request import CaseOptions, DecisionOptions, DeviceOptions
 from ..stats.sweeps import OPTIONS
+from .claims.options import ClaimOptions
 from .record import Record
 
-_POSITIONAL = {"check": "file"}
+_POSITIONAL = {"check": "file", "audit": "target", "claims": "claims"}
 _ALWAYS = ("dk", "seed")
 
 
@@ -26,6 +29,8 @@ def command_line(record: Record) -> str:
 
     """
     command, request = record["command"], dict(record["request"])
+    if record.get("kind") == "arrays":  # from Python, or of files that the record does not name
+        return ""
     words = ["verify-variance", command]
     if command in _POSITIONAL:
         words.append(str(request.pop(_POSITIONAL[command], "FILE")))
@@ -37,7 +42,7 @@ def command_line(record: Record) -> str:
     for name, value in request.items():
         if value is None or value is False or value == []:
             continue
-        if name in _ALWAYS or not _is_default(name, value):
+        if name in _ALWAYS or not _is_default(command, name, value):
             words += [f"--{name.replace('_', '-')}", *_texts(value)]
     return shlex.join(words)
 
@@ -49,12 +54,14 @@ def _texts(value: object) -> list[str]:
     return [str(item) for item in value] if listed else [str(value)]  # type: ignore[attr-defined]
 
 
-def _is_default(name: str, value: object) -> bool:
-    return name in (defaults := _defaults()) and _texts(value) == _texts(defaults[name])
+def _is_default(command: str, name: str, value: object) -> bool:
+    return name in (defaults := _defaults(command)) and _texts(value) == _texts(defaults[name])
 
 
-def _defaults() -> Mapping[str, object]:
-    groups = (CaseOptions, DecisionOptions, DeviceOptions)
+def _defaults(command: str) -> Mapping[str, object]:
+    groups = {"audit": (AuditOptions,), "claims": (ClaimOptions,)}.get(
+        command, (CaseOptions, DecisionOptions, CalibrationOptions, DeviceOptions)
+    )
     found = {f.name: f.default for group in groups for f in fields(group)}
     return {name: value for name, value in found.items() if value is not MISSING} | {
         "quantities": ("variance",)

@@ -12,7 +12,7 @@ from .columns import Column, short_value
 from .record import Record
 
 _OWN = ("quantity", "d_k", "n_keys", "elements", "weights", "ensemble", "scale", "transform")
-_JUDGED = ("verdict", "source")  # the source is that of a claim
+_JUDGED = ("verdict", "source", "check")  # a claim has a source, a finding a check
 NAMES = tuple(dict.fromkeys((*_OWN, *(field.name for field in fields(Case)), *_JUDGED)))
 _ALIASES = {"dk": "d_k", "keys": "n_keys", "document": "source"}
 
@@ -53,13 +53,25 @@ def group_columns(record: Record) -> list[Column]:
     return [_column(name) for name in record.get("group_by", ())]
 
 
+def group_heading(record: Record, row: Record) -> str:
+    """What the rows of a group share, by one of them; a claim's source with its title."""
+    said = []
+    for column in group_columns(record):
+        if cell := column.cell(row):
+            title = record.get("documents", {}).get(cell) if column.header == "source" else None
+            said.append(f"{column.header} {cell}" + (f": {title}" if title else ""))
+    return "; ".join(said)
+
+
 def _column(name: str) -> Column:
     header = {"n_keys": "keys"}.get(name, name)
     return Column(header, lambda row: _value(row, name), text=True)
 
 
 def _value(row: Record, name: str) -> str:
-    value = row[name] if name in row else (row["parameters"] or {}).get(name)
+    value = row[name] if name in row else (row.get("parameters") or {}).get(name)
     if name == "verdict":  # a claim's says more than its first words
         value = next((word for word in VERDICTS if str(value).startswith(word)), value)
+    if name == "transform" and name in row:
+        value = value or "none"
     return "" if value is None else short_value(value)

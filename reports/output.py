@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +30,8 @@ class OutputOptions:
     Parameters
     ----------
     format
-        plain, pipe (Markdown), rst, latex, html, csv, tsv or json (the record); by default what
-        the name of --output says, else plain.
+        plain, pipe (Markdown), rst, latex (with the package booktabs), html, csv, tsv or json (the
+        record); by default what the name of --output says, else plain.
     output
         Write to this file instead of stdout (whole or not at all).
     caption
@@ -39,7 +40,8 @@ class OutputOptions:
         Label of a latex or rst table, to refer to it.
     group_by
         Put rows together that share this, under a heading of their own: quantity, elements,
-        scale, weights, d_k, sigma_q, verdict, of claims source, ... (several names nest).
+        scale, weights, d_k, sigma_q, verdict, of claims source, of audits check, ... (several
+        names nest). csv and tsv have no headings, only that order; json is the record as it is.
     quiet
         Print the table alone: no progress, no sentences.
 
@@ -53,20 +55,27 @@ class OutputOptions:
     quiet: bool = False
 
     @property
+    def suffix(self) -> str:
+        """How the name of the output ends, in small letters."""
+        return Path(self.output or "").suffix.lower()
+
+    @property
     def form(self) -> str:
         """The format asked for, or the one that the output's name says."""
         if self.format is not None:
             return self.format
-        return _SUFFIXES.get(Path(self.output or "").suffix.lower(), "plain")
+        return _SUFFIXES.get(self.suffix, "plain")
 
-    def check(self) -> None:
-        """Refuse a wrong format or an output that cannot be written, before any work."""
+    def check(self, others: Sequence[str] = ()) -> None:
+        """Refuse a wrong format or an output that cannot be written, before any work.
+
+        `others` are endings that a command knows besides.
+        """
         choice("format", self.form, FORMATS)
-        suffix = Path(self.output or "").suffix.lower()
-        if self.format is None and suffix not in _SUFFIXES:
+        if self.format is None and self.suffix not in _SUFFIXES:
+            known = ", or ".join([", ".join(filter(None, _SUFFIXES)), *others])
             raise InputError(
-                f"output must end in {', '.join(filter(None, _SUFFIXES))}, got {suffix}; "
-                "rename it, or name a --format"
+                f"output must end in {known}, got {self.suffix}; rename it, or name a --format"
             )
         group_names(self.group_by)
         for name, able in (("caption", CAPTIONED), ("label", LABELLED)):
@@ -85,33 +94,46 @@ class ReportOptions:
     Parameters
     ----------
     figure
-        Draw this figure alone instead of the page: variance, softmax, jacobian, gap, z, law or
-        saturation; of a record of train, training, attention, heads or maps.
+        Draw this figure alone (.svg, .png or .pdf) instead of the page: variance, softmax,
+        jacobian, gap, z, law or saturation; of a record of train, training, attention, heads or
+        maps.
     style
         How a figure is laid out: screen, or paper (one column of 85 mm).
-    output
-        Write the page (HTML) or the figure (.svg, .png or .pdf) to this file instead of stdout.
-    quiet
-        No progress and no sentences.
 
     """
 
     figure: str | None = None
     style: str = "screen"
-    output: Target = None
-    quiet: bool = False
 
-    def check(self) -> None:
+    def form(self, output: OutputOptions) -> str:
+        """What is made: a `figure`, a `page`, or a table in one of the formats."""
+        if self.figure is not None:
+            return "figure"
+        page = output.format is None and output.suffix in ("", ".html", ".htm")
+        return "page" if page else output.form
+
+    def check(self, output: OutputOptions) -> None:
         """Refuse what could not be drawn or written, before any work."""
         from .figures.catalogue import NAMES, figure_form
-        from .figures.drawing import STYLES
+        from .figures.drawing import FORMS, STYLES
 
         choice("style", self.style, STYLES)
-        if self.figure is not None:
-            choice("figure", self.figure, NAMES)
-            figure_form(self.output)
-        if self.output is not None:
-            check_writable(self.output)
+        form = self.form(output)
+        if form == "figure":
+            choice("figure", str(self.figure), NAMES)
+            figure_form(output.output)
+        elif output.format is None and output.suffix.removeprefix(".") in FORMS:
+            raise InputError(f"output {output.suffix} is of a figure; name it with --figure")
+        elif form in FORMATS:
+            output.check(("--figure and .svg, .png or .pdf",))
+            return
+        for name in ("format", "caption", "label", "group_by"):
+            if getattr(output, name):
+                option = name.replace("_", "-")
+                raise InputError(f"{option} is of a table, got a {form}; drop --{option}"
+                                 + (", or name a --format" if form == "page" else ""))  # fmt: skip
+        if output.output is not None:
+            check_writable(output.output)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from ..stats.sweeps import Asked, Sweep
 
 Record = dict[str, Any]
 SCHEMA_VERSION = 1
+OWN_ROWS = ("plan", "claims", "audit", "calibrate", "train")
+"""Commands whose rows have columns of their own: not quantities of cases beside their theory."""
 ROW_KEYS = (
     "quantity", "d_k", "n_keys", "elements", "weights", "ensemble", "scale", "transform", "dtype",
     "parameters", "draws", "theory", "theory_kind", "formula", "estimate", "mcse", "gap", "z",

@@ -1,13 +1,20 @@
-"""The command report: records in, one page or one figure out."""
+"""The command report: records in, one page, one figure or one table out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..stats.checks import InputError
 from .record import Record
 
-_OWN = ("--figure", "--style", "--output", "-o", "--quiet")
+if TYPE_CHECKING:
+    from .result import Result
+
+_OWN = (
+    *("--figure", "--style", "--output", "-o", "--quiet"),
+    *("--format", "--caption", "--label", "--group-by"),
+)
 
 
 def saved(files: Sequence[str], tokens: Sequence[str]) -> list[Record]:
@@ -34,3 +41,14 @@ def reported(records: Sequence[Record], figure: str | None, style: str, path: st
     from .figures.catalogue import Drawing, figure_data, figure_form
 
     return Drawing(figure_data(figure, records), style).image(figure_form(path))
+
+
+def tabled(records: Sequence[Record]) -> Result:
+    """The one record that a table can be of."""
+    from .result import Result
+
+    if len(records) > 1:
+        raise InputError(
+            f"a table is of one record, got {len(records)}; make a page of them, or give one file"
+        )
+    return Result(records[0])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..stats.shown import printable
 from .advice import advice
 from .record import Record
 from .table import FORMATS, frame, render
@@ -86,7 +87,7 @@ class Result:
     def words(self) -> str:
         """What stands under the table: what to do about each failure, then the summary."""
         said = [*advice(self.record), self.summary]
-        return "\n".join(wrapped(sentence) for sentence in said if sentence)
+        return "\n".join(wrapped(printable(sentence)) for sentence in said if sentence)
 
     def __str__(self) -> str:
         return self.text()

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from ..stats.checks import InputError
 from ..stats.quantities import QUANTITIES
+from .command import command_line
 from .files import read_text
-from .record import PROVENANCE, SCHEMA_VERSION, Record, rates_of
-from .training.page import check_training
+from .record import OWN_ROWS, PROVENANCE, SCHEMA_VERSION, Record, rates_of
 
 DESIGN = ("false_alarm", "power", "tolerance", "tests")
 _Test = Callable[[Any], bool]
@@ -59,13 +59,8 @@ the record with this version (--format json)
     _check(data, _RECORD, name)
     _check(data["design"], _DESIGN, f"design of {name}")
     _check(data["provenance"], dict.fromkeys(PROVENANCE, _anything), f"provenance of {name}")
-    if data["command"] in _ELSEWHERE:
-        raise InputError(
-            f"command of {name} must be one that measures or predicts, got {data['command']}; "
-            "its own --format html shows it"
-        )
-    if data["command"] == "train":
-        check_training(data, name)
+    if data["command"] in OWN_ROWS:
+        _check_shown(data, name)
         return data
     for number, row in enumerate(data["rows"], 1):
         _check(row, _ROW, f"row {number} of {name}")
@@ -73,6 +68,32 @@ the record with this version (--format json)
             _check(row, _OF_JUDGED, f"row {number} of {name}")
     _check_verdicts(data, name)
     return data
+
+
+def _check_shown(data: Record, name: str) -> None:
+    """InputError where a record of a command with rows of its own cannot be shown."""
+    from .figures.catalogue import TRAINING
+    from .page.parts import own_section
+    from .result import Result
+
+    try:
+        Result(data).text(), Result(data).table("csv")
+        own_section(data), command_line(data)
+        for make in TRAINING.values() if data["command"] == "train" else ():
+            make(data)
+    except (
+        KeyError,
+        TypeError,
+        IndexError,
+        ValueError,
+        AttributeError,
+        StopIteration,
+        OverflowError,
+    ):
+        raise InputError(
+            f"{name} must be a whole record of {data['command']}, got one that lacks some of it; "
+            "save the record again"
+        ) from None
 
 
 def _check_verdicts(data: Record, name: str) -> None:
@@ -171,7 +192,6 @@ _RECORD: dict[str, _Test] = {
     "rows": _is_rows,
 }
 _DESIGN: dict[str, _Test] = dict.fromkeys(DESIGN, _is_optional_number)
-_ELSEWHERE = ("plan", "claims", "audit", "calibrate")  # their rows have other columns
 _RATES: dict[str, _Test] = dict.fromkeys(("false_alarm", "power", "tests"), _is_number)
 _JUDGED = ("match", "mismatch", "undecided")
 _OF_JUDGED: dict[str, _Test] = {

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..stats.quantities import GROUPS, QUANTITIES
+from ..stats.shown import printable
 from .columns import Column, layouts
-from .grouping import group_columns, group_rows
+from .grouping import group_columns, group_heading, group_rows
+from .markup import MARKUP, Block, joined, tabulated
 from .record import Record
 
-TABULATE_FORMATS = {
-    "plain": "simple",
-    "pipe": "pipe",
-    "rst": "rst",
-    "latex": "latex_booktabs",
-    "html": "html",
-}
-_MARKUP = {"pipe": r"\|", "rst": r"[*`|\\]|_(?![^\W_])"}
-"""What a format would read as markup, and takes as text behind a backslash."""
-FORMATS = (*TABULATE_FORMATS, "csv", "tsv", "json")
+FORMATS = (*MARKUP, "csv", "tsv", "json")
 WIDTH = 100  # columns of a terminal that a plain table fits
 
 
@@ -33,26 +26,70 @@ def render(record: Record, form: str) -> str:
         return json.dumps(record, indent=2, allow_nan=False)
     if form in ("csv", "tsv"):
         return _delimited(record, "," if form == "csv" else "\t")
+    if form != "plain":
+        return joined(blocks(record), form)
+    return "\n".join(map(printable, _in_lines(record).split("\n")))
+
+
+def _in_lines(record: Record) -> str:
+    """The rows as a terminal shows them."""
     if record["command"] == "claims":
         from .claims.table import claim_table
 
-        return claim_table(record, form)
+        return claim_table(record)
     if record["command"] == "audit":
         from .audit.table import audit_table
 
-        return audit_table(record, form)
+        return audit_table(record)
     if record["command"] == "train":
         from .training.table import training_table
 
-        return training_table(record, form)
+        return training_table(record)
     if record["command"] == "calibrate":
         from .calibration.table import calibration_table
 
-        return calibration_table(record, form)
-    if form == "plain":
-        return _plain(record)
+        return calibration_table(record)
+    return _plain(record)
+
+
+def blocks(record: Record) -> list[Block]:
+    """The tables that a paper or a page shows of a record: one, or one for each group."""
+    if record.get("group_by"):
+        hidden = {column.header for column in group_columns(record)}
+        return [
+            _without(replace(block, heading=group_heading(record, first)), hidden)
+            for first, rows in group_rows(record)
+            for block in blocks({**record, "rows": rows, "group_by": ()})
+        ]
+    if record["command"] == "claims":
+        from .claims.table import claim_blocks
+
+        return claim_blocks(record)
+    if record["command"] == "audit":
+        from .audit.table import audit_blocks
+
+        return audit_blocks(record)
+    if record["command"] == "train":
+        from .training.table import training_blocks
+
+        return training_blocks(record)
+    if record["command"] == "calibrate":
+        from .calibration.table import calibration_blocks
+
+        return calibration_blocks(record)
     case, results = layouts(record)[0]
-    return _table(record["rows"], [*case, *results], form)
+    return [_block(record["rows"], [*case, *results])]
+
+
+def _without(block: Block, hidden: Collection[str]) -> Block:
+    """The block without the columns that stand in its heading."""
+    kept = [i for i, header in enumerate(block.headers) if header not in hidden]
+    return replace(
+        block,
+        headers=[block.headers[i] for i in kept],
+        texts=[block.texts[i] for i in kept],
+        cells=[[row[i] for i in kept] for row in block.cells],
+    )
 
 
 def _plain(record: Record) -> str:
@@ -104,20 +141,26 @@ def _blocks(rows: Sequence[Record], moved: Sequence[Column], columns: Sequence[C
     for row in rows:
         blocks.setdefault(tuple(column.cell(row) for column in moved), []).append(row)
     return "\n\n".join(
-        "\n".join([*_heading(moved, cells, block[0]), _table(block, columns, "plain")])
+        "\n".join([*_heading(moved, cells, block[0]), _table(block, columns)])
         for cells, block in blocks.items()
     )
 
 
-def _table(rows: Sequence[Record], columns: Sequence[Column], form: str) -> str:
+def _table(rows: Sequence[Record], columns: Sequence[Column]) -> str:
+    block = _block(rows, columns)
+    short = [column.header for column in _telling(rows, columns)]
+    return tabulated(block.cells, short, "plain", block.texts)
+
+
+def _block(rows: Sequence[Record], columns: Sequence[Column]) -> Block:
     """Rows as a table, without the columns that say nothing of any of them."""
-    said = [column for column in columns if any(column.cell(row) for row in rows)]
-    return tabulated(
-        [[column.cell(row) for column in said] for row in rows],
-        [column.header for column in said],
-        form,
-        [column.text for column in said],
-    )
+    said = _telling(rows, columns)
+    cells = [[column.cell(row) for column in said] for row in rows]
+    return Block("", [c.full or c.header for c in said], [c.text for c in said], cells)
+
+
+def _telling(rows: Sequence[Record], columns: Sequence[Column]) -> list[Column]:
+    return [column for column in columns if any(column.cell(row) for row in rows)]
 
 
 def _heading(moved: Sequence[Column], cells: Sequence[str], row: Record) -> list[str]:
@@ -142,27 +185,6 @@ def _meaning(row: Record) -> str:
     unit = units.get(name, "1/100" if absolute else "% of theory")
     gap = "" if row["gap"] is None else f"; gap in {unit}"
     return f"{name}: {QUANTITIES[name].symbol}, {QUANTITIES[name].meaning}{gap}"
-
-
-def tabulated(
-    cells: Iterable[Sequence[str]], headers: Sequence[str], form: str, texts: Sequence[bool]
-) -> str:
-    """Cells as a table in one of `TABULATE_FORMATS`; columns of numbers are aligned right."""
-    from tabulate import tabulate
-
-    markup = _MARKUP.get(form)
-
-    def escape(cell: str) -> str:
-        return re.sub(markup, r"\\\g<0>", cell) if markup else cell
-
-    table: str = tabulate(
-        [[escape(cell) for cell in row] for row in cells],
-        headers=[escape(header) for header in headers],
-        tablefmt=TABULATE_FORMATS[form],
-        disable_numparse=True,
-        colalign=["left" if text else "right" for text in texts],
-    )
-    return table
 
 
 def frame(record: Record) -> Any:

@@ -166,6 +166,7 @@ def changed(tree, path, value):
 
 
 RECORD = vv.verify(dk=[2, 4], samples=100, quantities=["std", "kurtosis"]).record
+CLAIMS = vv.check_claims("example").record
 PLACES = [path for path in places(RECORD) if path]
 
 
@@ -177,7 +178,19 @@ def test_no_record_is_too_much_for_a_report(changes):
         with contextlib.suppress(KeyError, IndexError, TypeError, AttributeError):
             record = changed(record, path, value)
     data = json.dumps(record).encode()
-    for more in ([], ["--figure", "gap", "--output", "out.txt"]):
+    for more in ([], ["--figure", "gap", "--output", "out.txt"], ["--format", "latex"]):
+        outcome(["report", "r.json", *more], [("r.json", data)])
+
+
+@examples(40)
+@given(st.lists(st.tuples(st.sampled_from([p for p in places(CLAIMS) if p]), TREES), max_size=3))
+def test_no_record_with_rows_of_its_own_is_too_much(changes):
+    record = CLAIMS
+    for path, value in changes:
+        with contextlib.suppress(KeyError, IndexError, TypeError, AttributeError):
+            record = changed(record, path, value)
+    data = json.dumps(record).encode()
+    for more in ([], ["--format", "plain"], ["--format", "pipe"]):
         outcome(["report", "r.json", *more], [("r.json", data)])
 
 

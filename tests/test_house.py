@@ -16,7 +16,7 @@ PACKAGE = "verify_variance"
 LONGEST_FILE, LONGEST_FUNCTION = 250, 60
 LONGER_FILES = {
     "__init__.py": 360,  # every composition, documented
-    "__main__.py": 470,  # every command, and every way out
+    "__main__.py": 480,  # every command, and every way out
 }
 
 

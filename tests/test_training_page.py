@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from verify_variance.reports.command import command_line
+from verify_variance.reports.markup import tabulated
 from verify_variance.reports.result import Result
 from verify_variance.reports.saved import checked_record
-from verify_variance.reports.table import tabulated
 from verify_variance.reports.training.claims import SHIPPED, shipped_training
 from verify_variance.reports.training.records import statement_record, table_of
 from verify_variance.reports.training.table import arms_table

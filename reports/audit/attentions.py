@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
+from ..markup import tabulated
 from ..numbers import plain
 from ..record import Record
 
@@ -27,19 +28,17 @@ def is_attention(row: Record) -> bool:
     return row["check"] == CHECK and "stable_rank" in row["parameters"]
 
 
-def attention_tables(rows: Sequence[Record], form: str) -> list[str]:
+def attention_tables(rows: Sequence[Record]) -> list[str]:
     """For each kind of attention its path, and a table of its layers: medians over the heads.
 
     The largest is the logit std of the head whose logits are the widest.
     """
-    from ..table import tabulated
-
     kinds: dict[str, list[Record]] = {}
     for row in rows:
         kinds.setdefault(_NUMBER.sub(".N.", row["where"], count=1), []).append(row)
     texts = [False] * len(_HEADERS)
     return [
-        f"{path}\n{tabulated([_cells(row) for row in those], _HEADERS, form, texts)}"
+        f"{path}\n{tabulated([_cells(row) for row in those], _HEADERS, 'plain', texts)}"
         for path, those in kinds.items()
     ]
 

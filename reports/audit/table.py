@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from ..grouping import group_heading, group_rows
+from ..markup import Block, tabulated
 from ..numbers import interval, with_error
 from ..record import Record, verdict_counts
+from .attentions import attention_tables, is_attention
 
 _HEADERS = ("check", "where", "expected", "measured", "verdict")
 _TEXTS = (True, True, False, False, True)
 _RANK = {"mismatch": 0, "undecided": 1, "match": 2, "measured": 3}
 
 
-def audit_table(record: Record, form: str) -> str:
-    """The findings as a table; `plain` has a heading, and the sentences under the table."""
-    from ..table import tabulated
+def audit_table(record: Record) -> str:
+    """The findings as tables under a heading, in groups where they are asked for."""
+    groups = group_rows(record) if record.get("group_by") else [({}, record["rows"])]
+    parts = []
+    for first, rows in groups:
+        attentions = [row for row in rows if is_attention(row)]
+        cells = [_cells(row) for row in rows if not is_attention(row)]
+        heading = group_heading(record, first) if first else ""
+        tables = [tabulated(cells, _HEADERS, "plain", _TEXTS)] if cells else []
+        text = "\n\n".join([*tables, *attention_tables(attentions)])
+        parts.append(f"{heading}\n{text}".lstrip("\n"))
+    lines = (line.rstrip() for line in "\n\n".join(parts).splitlines())
+    return "\n".join([*_heading(record), *([""] if len(groups) > 1 else []), *lines])
 
-    cells = [_cells(row) for row in record["rows"]]
-    if form != "plain":
-        said = [[*line, row["said"] or ""] for line, row in zip(cells, record["rows"], strict=True)]
-        return tabulated(said, (*_HEADERS, "said"), form, [*_TEXTS, True])
-    from .attentions import attention_tables, is_attention
 
-    attentions = [row for row in record["rows"] if is_attention(row)]
-    cells = [_cells(row) for row in record["rows"] if not is_attention(row)]
-    tables = [tabulated(cells, _HEADERS, form, _TEXTS)]
-    text = "\n\n".join([*tables, *attention_tables(attentions, form)])
-    return "\n".join([*_heading(record), *(line.rstrip() for line in text.splitlines())])
+def audit_blocks(record: Record) -> list[Block]:
+    """The findings as a table, each with its sentence."""
+    cells = [[*_cells(row), row["said"] or ""] for row in record["rows"]]
+    return [Block("", (*_HEADERS, "said"), (*_TEXTS, True), cells)]
 
 
 def _heading(record: Record) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..markup import Block, tabulated
 from ..numbers import deviate, interval, percent, plain, whole, with_error
 from ..record import Record, verdict_counts
 
@@ -9,16 +10,17 @@ _HEADERS = ("check", "count", "measured", "95 % interval", "stated", "z", "verdi
 _TEXTS = (True, False, False, False, False, False, True)
 
 
-def calibration_table(record: Record, form: str) -> str:
-    """The checks as a table; `plain` has a block for the whole table and one for each test."""
-    from ..table import tabulated
+def calibration_blocks(record: Record) -> list[Block]:
+    """The checks as a table."""
+    cells = [[row["where"], *_cells(row)] for row in record["rows"]]
+    return [Block("", ("where", *_HEADERS), (True, *_TEXTS), cells)]
 
+
+def calibration_table(record: Record) -> str:
+    """The checks, a table for the whole record and one for each test."""
     rows = record["rows"]
-    if form != "plain":
-        cells = [[row["where"], *_cells(row)] for row in rows]
-        return tabulated(cells, ("where", *_HEADERS), form, [True, *_TEXTS])
     cells = [_cells(row) for row in rows]
-    head, rule, *lines = tabulated(cells, _HEADERS, form, _TEXTS).splitlines()
+    head, rule, *lines = tabulated(cells, _HEADERS, "plain", _TEXTS).splitlines()
     said: dict[str, list[str]] = {}
     for row, line in zip(rows, lines, strict=True):
         said.setdefault(row["where"], [head, rule]).append(line.rstrip())

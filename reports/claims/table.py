@@ -6,8 +6,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..columns import Column
-from ..grouping import group_columns, group_rows
+from ..grouping import group_heading, group_rows
+from ..markup import Block, tabulated
 from ..record import Record
 
 WIDTH = 100
@@ -15,39 +15,26 @@ _HEADERS = ("id", "said", "computed", "verdict")
 _WIDEST = (14, 20, 24, 60)
 
 
-def claim_table(record: Record, form: str) -> str:
-    """The claims as a table; `plain` says under each line what was claimed, and why it is so."""
-    from ..table import tabulated
-
-    rows = record["rows"]
-    if form != "plain":
-        cells = [[*_cells(row), row["claim"], row["why"] or ""] for row in rows]
-        return tabulated(cells, (*_HEADERS, "claim", "why"), form, [True] * 6)
-    if not rows:
+def claim_table(record: Record) -> str:
+    """The claims line by line, under each what was claimed, and why it is so."""
+    if not record["rows"]:
         return "no claim has this verdict"
     if not record.get("group_by"):
-        return _listed(rows)
-    columns = group_columns(record)
+        return _listed(record["rows"])
     return "\n\n".join(
-        "\n".join([*_heading(columns, first, record["documents"]), _listed(group)])
-        for first, group in group_rows(record)
+        "\n".join([*textwrap.wrap(group_heading(record, first), WIDTH), _listed(rows)])
+        for first, rows in group_rows(record)
     )
 
 
-def _heading(columns: Sequence[Column], row: Record, documents: Mapping[str, str]) -> list[str]:
-    """What a group's claims share; a source with its title."""
-    said = []
-    for column in columns:
-        if cell := column.cell(row):
-            title = documents.get(cell, "") if column.header == "source" else ""
-            said.append(f"{column.header} {cell}{title and f': {title}'}")
-    return textwrap.wrap("; ".join(said), WIDTH)
+def claim_blocks(record: Record) -> list[Block]:
+    """The claims as a table."""
+    cells = [[*_cells(row), row["claim"], row["why"] or ""] for row in record["rows"]]
+    return [Block("", (*_HEADERS, "claim", "why"), [True] * 6, cells)]
 
 
 def _listed(rows: Sequence[Record]) -> str:
     """Claims line by line, each with what was claimed and why under it."""
-    from ..table import tabulated
-
     cells = [[_cut(c, w) for c, w in zip(_cells(row), _WIDEST, strict=True)] for row in rows]
     head, rule, *lines = tabulated(cells, _HEADERS, "plain", [True] * 4).splitlines()
     listed = [head, rule]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...stats.checks import InputError, choice
-from ..record import Record
+from ..record import OWN_ROWS, Record
 from . import laws as figure_laws
 from . import rows as figure_rows
 from . import sweeps as figure_sweeps
@@ -66,11 +66,11 @@ def figure_data(name: str, records: Sequence[Record]) -> FigureData:
 
 
 def _rows(records: Sequence[Record]) -> list[Record]:
-    """The rows that are about cases: those of a training experiment are about arms."""
+    """The rows that are about cases, each with the number of its record where there are several."""
     return [
         {"record": number, **row} if len(records) > 1 else row
         for number, record in enumerate(records, 1)
-        if record["command"] != "train"
+        if record["command"] not in OWN_ROWS
         for row in record["rows"]
     ]
 
@@ -78,7 +78,7 @@ def _rows(records: Sequence[Record]) -> list[Record]:
 def figures_of(records: Sequence[Record]) -> list[FigureData]:
     """Every figure that the records have something for."""
     rows = _rows(records)
-    found = [data for make in FIGURES.values() if (data := make(rows)).panels]
+    found = [data for make in FIGURES.values() if rows and (data := make(rows)).panels]
     trained = [record for record in records if record["command"] == "train"]
     return found + [make(record) for record in trained for make in TRAINING.values()]
 

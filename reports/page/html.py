@@ -17,9 +17,8 @@ from ..columns import Column, page_columns
 from ..command import command_line
 from ..figures.catalogue import figures_of
 from ..figures.drawing import inline
-from ..record import Record
+from ..record import OWN_ROWS, Record
 from ..table import render
-from ..training.page import training_section
 from ..wording import summary
 from . import parts as parts
 
@@ -73,24 +72,24 @@ def _hash(script: str) -> str:
 
 
 def _content(records: Sequence[Record]) -> dict[str, Any]:
-    trained = [record for record in records if record["command"] == "train"]
-    of_cases = [record for record in records if record["command"] != "train"]
+    own = [record for record in records if record["command"] in OWN_ROWS]
+    of_cases = [record for record in records if record not in own]
     rows = [row for record in of_cases for row in record["rows"]]
-    counts = _counts(rows)
     verdict = _overall(records)
-    said = [line for record in records for line in advice(record)]
+    sections = list(map(parts.own_section, own))
     to_do = verdict in ("mismatch", "undecided")  # otherwise they are notes
+    said = [line for record in (records if to_do else of_cases) for line in advice(record)]
     return {
         "verdict": verdict,
         "verdict_class": _classified(verdict or ""),
-        "headline": _headline(verdict) if of_cases else "Training, scaled against unscaled",
-        "counts": counts,
+        "headline": _headline(verdict) if of_cases else sections[0]["title"],
+        "counts": _counts([row for record in records for row in record["rows"]]),
         "records": [_about(record) for record in records],
         "advice": said if to_do else [],
         "replicates": parts.replicates(rows),
         "claims": parts.claims(rows),
         "table": _table(of_cases, rows),
-        "trainings": list(map(training_section, trained)),
+        "sections": sections,
         "figures": [
             {
                 "name": data.name,
@@ -104,7 +103,7 @@ def _content(records: Sequence[Record]) -> dict[str, Any]:
         ],
         "contrast": parts.contrast(rows),
         "limits": (parts.limits(rows) if of_cases else []) + ([] if to_do else said),
-        "decisions": [found for record in records if (found := parts.decision(record))],
+        "decisions": [found for record in of_cases if (found := parts.decision(record))],
         **_trusted(data=_embedded(records)),
     }
 
@@ -124,7 +123,7 @@ def _rank(verdict: str) -> int:
 
 
 def _counts(rows: Sequence[Record]) -> list[tuple[str, int]]:
-    verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
+    verdicts = [word for row in rows if (word := row.get("verdict")) in _ORDER]
     return [(name, verdicts.count(name)) for name in sorted(set(verdicts), key=_rank)]
 
 

@@ -10,6 +10,8 @@ from ...stats.quantities import QUANTITIES
 from ..figures.series import case_of, reference_of
 from ..numbers import interval, one_in, plain, whole, with_error
 from ..record import Record, rates_of
+from ..table import blocks
+from ..training.page import training_section
 
 Text = dict[str, object]
 Key = TypeVar("Key")
@@ -20,6 +22,23 @@ _REPLICATES = {
     "fresh weights": "one draw of the weights with its tokens",
     "fresh tokens": "one draw of tokens through fixed weights",
 }
+
+
+_TITLES = {
+    "plan": "The draws that a run needs",
+    "claims": "Published figures, judged",
+    "audit": "Audit of {target}",
+    "calibrate": "Our own error rates, counted",
+    "train": "Training, scaled against unscaled",
+}
+
+
+def own_section(record: Record) -> Text:
+    """A record whose rows are not of cases: its title, its tables and, of training, statements."""
+    section: Text = {"title": _TITLES[record["command"]].format_map(record), "statements": []}
+    if record["command"] == "train":
+        return section | training_section(record)
+    return section | {"blocks": blocks(record)}
 
 
 def replicates(rows: Iterable[Record]) -> str:

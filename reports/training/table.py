@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ..markup import Block, tabulated
 from ..numbers import plain, with_error
 from ..record import Record
 
@@ -14,24 +15,35 @@ WIDTH = 100
 Cells = list[str]
 
 
-def training_table(record: Record, form: str) -> str:
-    """Each experiment's arms, then the statements; other forms than `plain` have both as tables."""
-    from ..table import tabulated
+def training_table(record: Record) -> str:
+    """Each experiment's arms, then the statements."""
+    parts = [
+        f"{textwrap.fill(block.heading, WIDTH)}\n"
+        + tabulated(block.cells, block.headers, "plain", block.texts)
+        for block in arms_blocks(record)
+    ]
+    return "\n\n".join([*parts, *([_statements(record)] if record["statements"] else [])])
 
-    parts = []
+
+def training_blocks(record: Record) -> list[Block]:
+    """Each experiment's arms, then the statements, as tables."""
+    headers = ("id", "statement", "here", "measured", "not tested")
+    cells = [
+        [s["id"], s["claim"], s["verdict"], "; ".join(map(part_said, s["parts"])), s["beyond"]]
+        for s in record["statements"]
+    ]
+    statements = [Block(_OF_STATEMENTS, headers, [True] * 5, cells, bold=False)] if cells else []
+    return [*arms_blocks(record), *statements]
+
+
+def arms_blocks(record: Record) -> list[Block]:
+    """The arms of each experiment as a table under its description."""
+    found = []
     for heading, rows in blocks(record):
         headers, cells = arms_table(rows)
         texts = [True, *[False] * (len(headers) - 1)]
-        parts.append(f"{_heading(heading, form)}\n{tabulated(cells, headers, form, texts)}")
-    if record["statements"]:
-        parts.append(_statements(record, form))
-    return "\n\n".join(parts)
-
-
-def _heading(text: str, form: str) -> str:
-    if form == "html":
-        return f"<p>{text}</p>"
-    return f"{text}\n" if form in ("pipe", "rst", "latex") else textwrap.fill(text, WIDTH)
+        found.append(Block(heading, headers, texts, cells, bold=False))
+    return found
 
 
 def blocks(record: Record) -> Iterable[tuple[str, list[Record]]]:
@@ -134,16 +146,7 @@ def span(low: float | None, high: float | None) -> str:
     return f"{_number(low)}..{_number(high)}"
 
 
-def _statements(record: Record, form: str) -> str:
-    from ..table import tabulated
-
-    if form != "plain":
-        cells = [
-            [s["id"], s["claim"], s["verdict"], "; ".join(map(part_said, s["parts"])), s["beyond"]]
-            for s in record["statements"]
-        ]
-        headers = ("id", "statement", "here", "measured", "not tested")
-        return f"{_heading(_OF_STATEMENTS, form)}\n{tabulated(cells, headers, form, [True] * 5)}"
+def _statements(record: Record) -> str:
     lines = [textwrap.fill(_OF_STATEMENTS, WIDTH)]
     for s in record["statements"]:
         lines += ["", f"{s['id']}  {s['verdict']}: {s['claim']}"]

@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 from verify_variance.reports.caption import captioned
+from verify_variance.reports.markup import tabulated
 from verify_variance.reports.output import OutputOptions
-from verify_variance.reports.table import render, tabulated
+from verify_variance.reports.table import render
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.request import CaseOptions
 
@@ -105,3 +106,16 @@ def test_the_name_of_the_output_says_the_format_and_the_command_writes_it(tmp_pa
     subprocess.run([sys.executable, "-m", "verify_variance", *line], check=True)
     assert path.read_text().startswith("\\begin{table}\n\\centering\n\\caption{Variance")
     assert OutputOptions(output="a.rst").form == "rst"
+
+
+@pytest.mark.parametrize("form", ["html", "rst"])
+def test_of_several_tables_the_first_has_the_caption(record, form):
+    grouped = record | {"group_by": ("quantity",)}
+    text = captioned(render(grouped, form), form, "Moments.", None)
+    head, _, rest = text.partition("Moments.")
+    assert head.endswith("<caption>" if form == "html" else ".. table:: ")
+    assert "variance" in head
+    assert "mean" in rest
+    if form == "rst":
+        tables = list(parsed(text).findall(lambda node: node.tagname == "table"))
+        assert len(tables) == 2

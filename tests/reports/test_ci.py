@@ -216,20 +216,39 @@ def test_the_action_never_pastes_an_input_into_a_shell():
     assert used == set(described_inputs)
 
 
+def test_the_action_makes_a_report_of_an_audit_too(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n"
+        "def attend(q, k, v):\n"
+        "    p = np.exp(q @ k.swapaxes(-1, -2))\n"
+        "    return p / p.sum(-1, keepdims=True) @ v\n"
+    )
+    env = {"COMMAND": "audit own:attend", "ARGS": "", "JUNIT": "", "REPORT": "found"}
+    ended = last_step(env, tmp_path)
+    assert ended.returncode == 1, ended.stderr
+    assert "Defect" in ended.stderr
+    assert '<section class="own">' in (tmp_path / "found.html").read_text()
+    assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "mismatch"
+
+
+def last_step(env, folder):
+    """The action's last step in a folder."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", steps()[-1]],
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "UNDECIDED": "fail"} | env,
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("args", "code"), [("--dk 8 --samples 20000", 0), ("--dk 8 --samples 10", 3)]
 )
 def test_the_actions_last_step_runs_and_quotes_its_inputs(args, code, tmp_path):
-    bin_folder = Path(sys.executable).parent
-    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
     evil = tmp_path / "a b;touch evil.xml"
-    env = {"COMMAND": "run", "ARGS": args, "JUNIT": str(evil), "UNDECIDED": "fail", "REPORT": ""}
-    ended = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", steps()[-1]],
-        cwd=tmp_path,
-        env={"PATH": path, "HOME": str(tmp_path)} | env,
-        capture_output=True,
-        text=True,
-    )
+    env = {"COMMAND": "run", "ARGS": args, "JUNIT": str(evil), "REPORT": ""}
+    ended = last_step(env, tmp_path)
     assert ended.returncode == code, ended.stderr
     assert [p.name for p in tmp_path.iterdir() if "xml" in p.name] == [evil.name]

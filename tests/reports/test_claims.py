@@ -175,7 +175,7 @@ def test_only_some_verdicts_are_shown_and_all_are_counted():
     assert [row["id"] for row in result.record["rows"]] == ["wrong"]
     assert result.summary.startswith("9 claims: 5 confirmed")
     none = vv.check_claims("example", only=["not-reproducible"])
-    assert claim_table(none.record, "plain") == "no claim has this verdict"
+    assert claim_table(none.record) == "no claim has this verdict"
     with pytest.raises(InputError, match="unknown verdict 'refuteed'; did you mean refuted"):
         vv.check_claims("example", only=["refuteed"])
 

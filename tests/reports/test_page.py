@@ -8,11 +8,15 @@ import shlex
 from html.parser import HTMLParser
 
 import pytest
+from verify_variance import check_claims
 from verify_variance.__main__ import app
+from verify_variance.reports.audit.records import audit_record
 from verify_variance.reports.command import command_line
 from verify_variance.reports.page.html import page
 from verify_variance.reports.saved import DESIGN, checked_record, read_records
 from verify_variance.reports.theory import planned, predicted
+from verify_variance.stats.audit.findings import Audit, Finding
+from verify_variance.stats.audit.options import AuditOptions
 from verify_variance.stats.checks import InputError
 from verify_variance.stats.request import CaseOptions, DecisionOptions
 from verify_variance.stats.requested import requested_rows
@@ -211,7 +215,8 @@ BROKEN = [
     ({"design": {}}, "design of run.json must have false_alarm"),
     ({"design": dict.fromkeys(DESIGN)}, "false_alarm in design of run.json must be a number"),
     ({"provenance": None}, "provenance in run.json must be an object, got None"),
-    ({"command": "plan"}, "command of run.json must be one that measures or predicts, got plan"),
+    ({"command": "plan"}, "run.json must be a whole record of plan, got one that lacks some"),
+    ({"command": "audit"}, "run.json must be a whole record of audit, got one that lacks some"),
     ({"command": "predict"}, "verdict of a row of run.json must be one of None"),
 ]
 
@@ -257,11 +262,38 @@ def test_what_is_no_record_is_refused(text, tmp_path):
         read_records([str(path)])
 
 
-def test_a_plan_has_no_page(tmp_path):
-    path = tmp_path / "plan.json"
-    path.write_text(planned(SMALL, DecisionOptions()).table("json"))
-    with pytest.raises(InputError, match="one that measures or predicts, got plan"):
-        read_records([str(path)])
+def finding(**given):
+    said = "At d_k = 64 it divides by 1: <b>no divisor</b>."
+    return Finding("factor", "d_k = 64", "mismatch", said, None, 0.125, 1.0, **given)
+
+
+def test_commands_with_rows_of_their_own_have_a_page(tmp_path):
+    """Title, table, sentences, command and provenance; nothing of cases."""
+    records = {
+        "plan": planned(SMALL, DecisionOptions()).record,
+        "audit": audit_record(Audit("attend", "callable", (finding(),)), AuditOptions()),
+        "claims": check_claims("example").record,
+    }
+    for command, record in records.items():
+        path = tmp_path / f"{command}.json"
+        path.write_text(json.dumps(record))
+        text = page(read_records([str(path)]))
+        assert f"verify-variance {command}" in text
+        assert 'class="own"' in text
+        assert 'id="provenance"' in text
+        assert not any(f'id="{name}"' in text for name in ("results", "figures", "limits"))
+    text = page([records["audit"]])
+    assert "<h1>Audit of attend</h1>" in text
+    assert "<code>verify-variance audit attend" in text
+    assert text.count("At d_k = 64 it divides by 1: &lt;b&gt;no divisor&lt;/b&gt;.") == 2
+    assert "<b>1</b> mismatch" in text
+
+
+def test_an_audit_beside_a_run_has_a_section_of_its_own(record):
+    audit = audit_record(Audit("attend", "callable", (finding(),)), AuditOptions())
+    text = page([record, audit])
+    assert text.index('class="own"') < text.index('id="results"')
+    assert "<h1>Mismatch" in text
 
 
 @pytest.fixture(scope="module")

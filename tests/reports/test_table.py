@@ -11,10 +11,13 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from verify_variance.reports.audit.records import audit_record
+from verify_variance.reports.markup import tabulated
 from verify_variance.reports.record import Record
 from verify_variance.reports.result import Result
-from verify_variance.reports.table import FORMATS, WIDTH, render, tabulated
+from verify_variance.reports.table import FORMATS, WIDTH, render
 from verify_variance.reports.theory import planned, predicted
+from verify_variance.stats.audit.findings import Audit, Finding
 from verify_variance.stats.planning import Rates
 from verify_variance.stats.request import CaseOptions, DecisionOptions
 
@@ -209,3 +212,58 @@ def test_within_is_shown_by_its_note(measured):
 def test_unknown_format_names_the_known():
     with pytest.raises(ValueError, match="did you mean csv"):
         Result({}).table("csw")
+
+
+def test_headings_of_a_paper_are_mathematics_and_unlike_each_other(measured):
+    head = measured(CaseOptions(dk=("16",))).table("latex").splitlines()[2].split(" & ")
+    assert head[0] == "$d_k$"
+    assert "$z$" in head
+    assert len(set(head)) == len(head)
+    head = measured(CaseOptions(dk=("16",))).table("pipe").splitlines()[0].split("|")[1:-1]
+    assert len(set(head)) == len(head)
+
+
+def test_numbers_of_a_paper_have_a_minus_and_a_power_of_ten():
+    rows = [["-0.15", "5(5)e-06", "x-1"]]
+    text = tabulated(rows, ["z", "b", "sigma_q"], "latex", [False, False, True])
+    assert r"$-0.15$ & $5(5)\times 10^{-6}$ & x-1 \\" in text
+    assert r"$z$ & b & $\sigma_q$ \\" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "heading"),
+    [
+        ("pipe", "**scale none**\n\n| "),
+        ("rst", "**scale sqrt-dk**\n\n="),
+        ("html", "<p><b>scale none</b></p>\n<table>"),
+        ("latex", "\\textbf{scale sqrt-dk}\\par\n\\begin{tabular}"),
+    ],
+)
+def test_groups_stand_under_headings_in_every_markup(measured, form, heading):
+    cases = CaseOptions(dk=("8", "16"), scale=("none", "sqrt-dk"), quantities=("std",))
+    text = measured(cases).grouped(["scale"]).table(form)
+    assert heading in text
+    assert text.count("sqrt-dk") == 1  # in its heading, not in every row
+
+
+def test_what_has_no_transform_is_a_group_with_a_name(measured):
+    cases = CaseOptions(dk=("8",), transform=("none", "softcap:2"), quantities=("std",))
+    assert "**transform none**" in measured(cases).grouped(["transform"]).table("pipe")
+
+
+@pytest.mark.parametrize("form", ["plain", "pipe"])
+def test_findings_are_grouped_too(form):
+    findings = [Finding(check, "", "match", measured=1.0) for check in ("factor", "lengths")]
+    result = Result(audit_record(Audit("attend", "callable", tuple(findings))))
+    text = result.grouped(["check"]).table(form)
+    assert text.index("check factor") < text.index("check lengths")
+
+
+@pytest.mark.parametrize("form", [f for f in FORMATS if f not in ("csv", "tsv", "json")])
+def test_what_a_terminal_acts_upon_is_spelled_out(form):
+    finding = Finding("factor", "a", "match", measured=1.0)
+    record = audit_record(Audit("attend", "callable", (finding,)))
+    record["rows"][0]["where"] = "\x1b[31m\ud800"
+    text = render(record, form)
+    assert "\x1b" not in text
+    assert "\ud800" not in text
