@@ -10,6 +10,8 @@ from .attentions import attention_tables, is_attention
 
 _HEADERS = ("check", "where", "expected", "measured", "verdict")
 _TEXTS = (True, True, False, False, True)
+_AS_FOUND = ("many keys", "key heads", "lengths")
+"""Checks that hold the factor against the one found for plain rows, right or wrong."""
 _RANK = {"mismatch": 0, "undecided": 1, "match": 2, "measured": 3}
 
 
@@ -19,7 +21,7 @@ def audit_table(record: Record) -> str:
     parts = []
     for first, rows in groups:
         attentions = [row for row in rows if is_attention(row)]
-        cells = [_cells(row) for row in rows if not is_attention(row)]
+        cells = [_cells(row, record) for row in rows if not is_attention(row)]
         heading = group_heading(record, first) if first else ""
         tables = [tabulated(cells, _HEADERS, "plain", _TEXTS)] if cells else []
         text = "\n\n".join([*tables, *attention_tables(attentions)])
@@ -30,7 +32,7 @@ def audit_table(record: Record) -> str:
 
 def audit_blocks(record: Record) -> list[Block]:
     """The findings as a table, each with its sentence."""
-    cells = [[*_cells(row), row["said"] or ""] for row in record["rows"]]
+    cells = [[*_cells(row, record), row["said"] or ""] for row in record["rows"]]
     return [Block("", (*_HEADERS, "said"), (*_TEXTS, True), cells)]
 
 
@@ -41,9 +43,16 @@ def _heading(record: Record) -> list[str]:
     return wrapped("; ".join([f"{record['target']}: {record['kind']}", *facts])).splitlines()
 
 
-def _cells(row: Record) -> list[str]:
-    measured = with_error(row["estimate"], row["mcse"])
-    return [row["check"], row["where"], interval(row["theory"]), measured, row["verdict"]]
+def _cells(row: Record, record: Record) -> list[str]:
+    expected, measured = interval(row["theory"]), with_error(row["estimate"], row["mcse"])
+    if expected and row["check"] in _AS_FOUND and _wrong_factor(record):
+        expected = f"as found, {expected}"
+    return [row["check"], row["where"], expected, measured, row["verdict"]]
+
+
+def _wrong_factor(record: Record) -> bool:
+    """Whether the factor is another than the expected one, so that two are in the table."""
+    return any(r["check"] == "factor" and r["verdict"] == "mismatch" for r in record["rows"])
 
 
 def audit_advice(record: Record) -> list[str]:

@@ -152,8 +152,9 @@ def _exponent(subject: Subject, points: Sequence[Point]) -> list[Finding]:
     sizes = [point.d_k for point in points]
     where = f"d_k = {min(sizes)} to {max(sizes)}"
     error = "" if line[1] <= allowed else f"; no single power: its error is {line[1]:.2g}"
-    said = f"The factor goes as d_k^({line[0]:.4f}), not d_k^({wanted[0]:g}){error}."
+    shown = round(line[0], 4) + 0.0  # no negative zero
+    said = f"The factor goes as d_k^({shown:g}), not d_k^({wanted[0]:g}){error}."
     right = abs(line[0] - wanted[0]) <= allowed
-    slope = round(line[0], 12)  # beyond that it is rounding of the logarithms
+    slope = round(line[0], 6) + 0.0  # beyond that it is rounding
     numbers = {"expected": wanted[0], "measured": slope, "allowed": allowed}
     return [judged("exponent of d_k", where, right, said, None, **numbers)]

@@ -310,3 +310,19 @@ def test_bfloat16_and_float16_are_held_to_a_hundredth():
     audit = audited(off_in_half, dtype=["float32", "float16"])
     assert finding(audit, "precision").cause == "factor-by-dtype"
     assert math.isclose(finding(audit, "precision").measured, 1.03 / 8, rel_tol=3e-3)
+
+
+def test_what_the_factor_is_held_against_is_said_and_no_exponent_is_minus_zero():
+    """Unscaled where 1/sqrt(d_k) is expected: other checks agree with the factor that was found."""
+
+    def unscaled(q, k, v):
+        p = np.exp(q @ k.swapaxes(-1, -2))
+        return p / p.sum(-1, keepdims=True) @ v
+
+    audit = vv.audit(unscaled)
+    found = {row["check"]: row for row in audit.record["rows"]}
+    lines = [" ".join(line.split()) for line in audit.text().splitlines()]
+    assert "many keys 272 keys as found, 1 1 match" in lines
+    assert "as found" not in vv.audit(unscaled, expected="none").text()
+    assert str(found["exponent of d_k"]["estimate"]) == "0.0"
+    assert "The factor goes as d_k^(0), not d_k^(-0.5)." in audit.text()
