@@ -136,9 +136,11 @@ def _complaint(
 
 def _wanted(expected: str | float, d_k: int) -> tuple[float, str | None]:
     """The expected factor, and the convention that names it."""
-    if isinstance(expected, str):
-        return scale_factor(Case(d_k, scale=expected)), expected
-    return magnitude("expected", expected), None
+    try:
+        factor = float(str(expected))
+    except ValueError:
+        return scale_factor(Case(d_k, scale=str(expected))), str(expected)
+    return magnitude("expected", factor), None
 
 
 def _apart(*factors: float) -> list[str]:

@@ -370,3 +370,10 @@ def test_factors_are_shown_in_the_digits_that_tell_them_apart():
 
     with pytest.raises(AssertionError, match=r"measured factor 0\.124984 where 0\.125 = 1/8"):
         assert_logit_scale(attention)
+
+
+@pytest.mark.parametrize("expected", [0.125, "0.125", np.float32(0.125), "sqrt-dk"])
+def test_what_is_expected_is_a_convention_or_a_number(expected):
+    assert assert_logit_scale(right, d_k=64, expected=expected)
+    with pytest.raises(InputError, match="unknown scale 'True'"):
+        assert_logit_scale(right, d_k=64, expected=True)
