@@ -20,7 +20,7 @@ from ..figures.drawing import inline
 from ..record import OWN_ROWS, Record
 from ..table import render
 from ..wording import summary
-from . import parts as parts
+from . import parts
 
 _ORDER = ("mismatch", "undecided", "match", "measured")
 _HEADLINES = {
