@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .cases import Case
-from .checks import InputError, named
+from .checks import InputError, magnitude, named
 from .scales import SCALES, Scale
 
 _WAYS_OUT = {
@@ -32,6 +32,23 @@ def scale_factor(case: Case) -> float:
                 f"scale {case.scale} needs {need}, which this case has not; {_WAYS_OUT[need]}"
             )
     return entry.factor(case, *parameters)
+
+
+def expected_number(expected: object) -> float | None:
+    """The factor that is expected as a number; None where a convention is named.
+
+    Raises InputError for a number that no factor can be.
+
+    Examples:
+        >>> expected_number("0.125"), expected_number("sqrt-dk")
+        (0.125, None)
+
+    """
+    try:
+        factor = float(str(expected))
+    except ValueError:
+        return None
+    return magnitude("expected", factor)
 
 
 def factor_after(case: Case) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ...stats.cases import Case
 from ...stats.causes import factor_causes, written
-from ...stats.checks import InputError, magnitude, positive
-from ...stats.conventions import scale_factor
+from ...stats.checks import InputError, positive
+from ...stats.conventions import expected_number, scale_factor
 from ...stats.failures import lines, suspects
 from .black_box import Attention, ToArray
 from .probe import MOST_KEYS, Probe, probe_factor
@@ -136,11 +136,10 @@ def _complaint(
 
 def _wanted(expected: str | float, d_k: int) -> tuple[float, str | None]:
     """The expected factor, and the convention that names it."""
-    try:
-        factor = float(str(expected))
-    except ValueError:
+    number = expected_number(expected)
+    if number is None:
         return scale_factor(Case(d_k, scale=str(expected))), str(expected)
-    return magnitude("expected", factor), None
+    return number, None
 
 
 def _apart(*factors: float) -> list[str]:

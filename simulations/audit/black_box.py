@@ -90,11 +90,9 @@ class BlackBox:
         """
         if self.single and q.shape[1] > 1:
             each = [self.call(q[:, [i]], k, v) for i in range(q.shape[1])]
-            out, saw_q = (
-                np.concatenate(x, 1) for x in ([s.out for s in each], [s.q for s in each])
-            )
-            changed = any(seen.changed for seen in each)
-            return replace(each[0], out=out, q=saw_q, changed=changed)
+            out = np.concatenate([seen.out for seen in each], 1)
+            saw_q = np.concatenate([seen.q for seen in each], 1)
+            return replace(each[0], out=out, q=saw_q, changed=any(seen.changed for seen in each))
         heads = self.heads(q)
         given = [self.to_array(self._placed(x)) for x in self.handed(q, k, v)]
         # copied before the call: a function may scale q in place

@@ -195,7 +195,7 @@ def _lost(rows: _Rows, few: Array) -> Finding | None:
     """
     for head, (weights, of_few) in enumerate(zip(rows.weights, few, strict=True)):
         lost, known = (np.flatnonzero(~(x > 0).any(0)) for x in (weights, of_few))
-        last = [np.arange(x.shape[-1])[::-1][: len(known)][::-1] for x in (weights, of_few)]
+        last = [np.arange(x.shape[-1])[x.shape[-1] - len(known) :] for x in (weights, of_few)]
         if not len(lost) or (np.array_equal(lost, last[0]) and np.array_equal(known, last[1])):
             continue
         beside = np.setdiff1d(np.clip([*(lost - 1), *(lost + 1)], 0, rows.keys - 1), lost)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 from ..arrays import LAYOUTS, ROUNDING
 from ..cases import Case
-from ..checks import MAX_D_K, InputError, choice, count, integer_range, no_duplicates, positive
-from ..conventions import parse_scale, scale_factor
+from ..checks import MAX_D_K, InputError, choice, count, integer_range, no_duplicates
+from ..conventions import expected_number, parse_scale, scale_factor
 from ..request import options_of
 
 
@@ -54,11 +54,8 @@ class AuditOptions:
         """The convention that is expected by name, that of a number too; None where none is."""
         if self.expected is None:
             return None
-        try:
-            factor = float(str(self.expected))
-        except ValueError:
-            return str(self.expected)
-        return f"constant:{1 / positive('expected', factor):.15g}"
+        number = expected_number(self.expected)
+        return str(self.expected) if number is None else f"constant:{1 / number:.15g}"
 
     @property
     def convention(self) -> str:
